@@ -1,0 +1,118 @@
+"""What should be, for one host, after sku, software matrix, profile and inventory are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Sku:
+    """What a product is. Figures come from data/skus/*.yaml, each with its source there."""
+
+    name: str
+    product: str
+    """The driver's own name of the board."""
+    pci_device_ids: tuple[str, ...]
+    """Lower-case hexadecimal, four digits, vendor 10de."""
+    form: str
+    """sxm4, pcie, ..."""
+    family: str
+    """a100, a800, a30, h100, ..."""
+    memory_mib: int | None = None
+    pcie_width: int | None = None
+    pcie_generation: int | None = None
+    nvlink_links: int | None = None
+    """Links per GPU on the board (0: none); None when it is not known."""
+    nvswitch_at_gpus: tuple[int, ...] = ()
+    """GPU counts for which the baseboard has NVSwitches and so needs the fabric manager."""
+    nvlink_matrix: Mapping[int, str] = field(default_factory=dict)
+    """GPU count -> expected cell between all pairs, such as {8: "NV12", 4: "NV4"}."""
+    power_limit_watts: int | None = None
+    temperature_memory_max_celsius: int | None = None
+    mig: str = ""
+    """Name of the MIG profile table in data/mig/, empty when the product has no MIG."""
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One desired setting: the role applies and the check verifies this very line."""
+
+    key: str
+    value: str
+    why: str
+    origin: str
+    raise_only: bool = False
+    """True: a larger value that is already there is kept and holds."""
+
+
+@dataclass(frozen=True)
+class HugepagePool:
+    """Pages wanted on one NUMA node (-1: on the host as a whole)."""
+
+    node: int
+    size_kib: int
+    pages: int
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class MigLayout:
+    """Declared partition of one GPU: profile names in creation order; none with `enabled` False."""
+
+    gpu: int
+    enabled: bool
+    profiles: tuple[str, ...] = ()
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class VllmInstance:
+    """One vLLM process of a host. `args` are `vllm serve` options without the leading dashes."""
+
+    name: str
+    port: int
+    gpus: tuple[int, ...] = ()
+    mig: str = ""
+    """GPU index and position of its MIG device, such as "0:1"; empty for whole GPUs."""
+    args: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What a host should serve."""
+
+    version: str
+    package: str
+    model_name: str
+    model_path: str
+    instances: tuple[VllmInstance, ...]
+    wheels: str = ""
+    index_url: str = ""
+    api_key_file: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """All that is expected of one host; None or empty means: nothing was declared, so nothing is judged."""
+
+    sku: Sku | None = None
+    gpus: int | None = None
+    gpus_origin: str = ""
+    profile: str = ""
+    sysctl: tuple[Setting, ...] = ()
+    transparent_hugepages: Setting | None = None
+    limits: tuple[Setting, ...] = ()
+    hugepages: tuple[HugepagePool, ...] = ()
+    mig: tuple[MigLayout, ...] | None = None
+    """None: partitioning is not managed here."""
+    driver_version: str = ""
+    driver_floor: str = ""
+    """Lowest driver for the CUDA major version of the declared vLLM; empty when nothing is served."""
+    driver_floor_origin: str = ""
+    serving: Serving | None = None
+    bridged_pairs: tuple[tuple[int, int], ...] = ()
+    """GPU index pairs that NVLink bridges join on PCIe boards."""

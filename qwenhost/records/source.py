@@ -1,0 +1,60 @@
+"""What to read on a host. A request is a list of sources; the probe runs it and interprets nothing."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Kind = Literal["command", "file", "tree", "nvml", "http"]
+
+TIMEOUT_SECONDS = 10.0
+"""A wedged driver blocks for ever; a busy but sound host answers within two seconds."""
+
+LIMIT_BYTES = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Source:
+    """One read-only thing to read.
+
+    command: `argv` is run with LC_ALL=C and a fixed PATH, no shell; `good_exits` are answers, others fail.
+    file: `paths[0]` is read.  tree: `paths` are globs; the text is a JSON object {path: content}.
+    nvml: the text is the JSON written by the probe's NVML reader.  http: GET of `url` on loopback.
+    `looks_like` recognises the same content in a file that somebody sent (regular expression, multi-line).
+    """
+
+    name: str
+    kind: Kind
+    argv: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    url: str = ""
+    good_exits: tuple[int, ...] = (0,)
+    timeout_seconds: float = TIMEOUT_SECONDS
+    limit_bytes: int = LIMIT_BYTES
+    looks_like: str = ""
+
+    def request(self) -> dict[str, Any]:
+        """Return the JSON form that the probe reads."""
+        fields = asdict(self)
+        del fields["looks_like"]
+        return fields
+
+    def recognises(self, text: str) -> bool:
+        """Tell whether `text` has the form of this source's answer."""
+        return bool(self.looks_like) and re.search(self.looks_like, text, re.MULTILINE) is not None
+
+
+def command(name: str, *argv: str, looks_like: str = "", good_exits: tuple[int, ...] = (0,)) -> Source:
+    """Declare a command source."""
+    return Source(name, "command", argv=argv, looks_like=looks_like, good_exits=good_exits)
+
+
+def file(name: str, path: str, looks_like: str = "") -> Source:
+    """Declare a file source."""
+    return Source(name, "file", paths=(path,), looks_like=looks_like)
+
+
+def tree(name: str, *globs: str) -> Source:
+    """Declare a set of small files, read together into one JSON object."""
+    return Source(name, "tree", paths=globs)
