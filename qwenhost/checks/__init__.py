@@ -1,0 +1,1 @@
+"""The questions: pure functions from facts and expectations to judgements, one file per subject."""

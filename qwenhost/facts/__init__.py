@@ -1,0 +1,1 @@
+"""Typed meaning of captures: one file per subject, with its sources, its parsers and its record."""

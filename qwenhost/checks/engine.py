@@ -1,0 +1,88 @@
+"""Asks every check, in this order: applies? -> seen? -> judged. Only here does "not seen" become a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from qwenhost.checks.declare import Check, Judgement, checks
+from qwenhost.facts.registry import Unseen, read
+from qwenhost.records.bundle import Bundle
+from qwenhost.records.desired import Expectations
+from qwenhost.records.finding import NO_REMEDY, Finding, Verdict
+
+HOST = "host"
+
+
+def examine(bundle: Bundle, want: Expectations) -> tuple[Finding, ...]:
+    """Return the findings of all checks on one host, consequences marked with their cause."""
+    findings = [finding for check in checks().values() for finding in ask(check, bundle, want)]
+    return tuple(_with_causes(findings))
+
+
+def ask(check: Check, bundle: Bundle, want: Expectations) -> Iterator[Finding]:
+    """Ask one check. A check that yields nothing is unknown; so is one whose facts were not seen."""
+    if not check.applies(want):
+        yield _finding(check, Judgement(HOST, Verdict.SKIP, observed=check.skipped))
+        return
+    arguments, unseen = _arguments(check, bundle, want)
+    if unseen is not None:
+        yield _finding(check, Judgement(HOST, Verdict.UNKNOWN, observed=unseen.reason), unseen.sources[0])
+        return
+    judgements = list(check.judge(**arguments))
+    for judgement in judgements or [Judgement(HOST, Verdict.UNKNOWN, observed="nothing to judge was seen")]:
+        yield _finding(check, judgement)
+
+
+def _arguments(check: Check, bundle: Bundle, want: Expectations) -> tuple[dict[str, Any], Unseen | None]:
+    hints = get_type_hints(check.judge)
+    hints.pop("return", None)
+    arguments: dict[str, Any] = {}
+    for name, hint in hints.items():
+        if hint is Expectations:
+            arguments[name] = want
+            continue
+        fact, optional = _optional(hint)
+        answer = read(bundle, fact)
+        if isinstance(answer, Unseen):
+            if not optional:
+                return {}, answer
+            arguments[name] = None
+        else:
+            arguments[name] = answer.fact
+    return arguments, None
+
+
+def _optional(hint: Any) -> tuple[type[Any], bool]:
+    """Return the fact type of a parameter, and whether the check can do without it (`Fact | None`)."""
+    if get_origin(hint) in (Union, UnionType):
+        facts = [part for part in get_args(hint) if part is not NoneType]
+        return facts[0], True
+    return hint, False
+
+
+def _finding(check: Check, judgement: Judgement, source: str = "") -> Finding:
+    quiet = judgement.verdict in (Verdict.PASS, Verdict.SKIP)
+    return Finding(
+        check=check.id,
+        subject=judgement.subject,
+        verdict=judgement.verdict,
+        observed=judgement.observed,
+        expected=judgement.expected,
+        why=check.why,
+        remedy=NO_REMEDY if quiet else judgement.remedy or check.remedy,
+        origin=judgement.origin,
+        evidence=judgement.evidence,
+        source=source,
+    )
+
+
+def _with_causes(findings: list[Finding]) -> Iterator[Finding]:
+    """Mark alarms and unknowns that another failed check explains, so that a cause is told once."""
+    failed = {finding.check for finding in findings if finding.verdict is Verdict.FAIL}
+    for finding in findings:
+        causes = [cause for cause in checks()[finding.check].consequence_of if cause in failed]
+        alarmed = finding.verdict in (Verdict.UNKNOWN, Verdict.WARN, Verdict.FAIL)
+        yield replace(finding, cause=causes[0]) if causes and alarmed else finding
