@@ -7,7 +7,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, cast, get_type_hints
 
 from qwenhost.records.bundle import Bundle, Capture, Status
 from qwenhost.records.errors import Unparsable
@@ -131,11 +131,11 @@ Record = TypeVar("Record")
 
 def filled(first: Record, second: Record) -> Record:
     """Return `first` with its None fields taken from `second`: the field-wise merge of two partial views."""
-    if not is_dataclass(first):
-        raise TypeError(f"{type(first).__name__} is not a record")
+    if not is_dataclass(first) or isinstance(first, type):
+        raise TypeError(f"{first!r} is not a record")
     gaps = {
         field.name: getattr(second, field.name)
         for field in fields(first)
         if getattr(first, field.name) is None and getattr(second, field.name) is not None
     }
-    return replace(first, **gaps)
+    return cast(Record, replace(first, **gaps))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Literal
 
 
-class Verdict(str, Enum):
+class Verdict(StrEnum):
     """Worst last, as far as alarm goes; `unknown` means: applies, but was not seen."""
 
     SKIP = "skip"
