@@ -1,0 +1,154 @@
+"""Run a playbook through ansible-runner, and say what it did: per host changes, failures, results."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sysconfig
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from qwenhost.records.finding import Change
+from qwenhost.workflows.content import content_dir
+
+Observer = Callable[["TaskEvent"], None]
+
+QUIET_MODULES = ("qwenhost_examine", "qwenhost_smoke")
+"""They report; what they find is told by the report, not as a change."""
+
+
+@dataclass(frozen=True)
+class TaskEvent:
+    """One task on one host. `kind`: start, ok, changed, failed, unreachable, skipped, retry."""
+
+    kind: str
+    host: str
+    task: str
+    role: str = ""
+    message: str = ""
+    output: str = ""
+
+
+@dataclass
+class PlaybookRun:
+    """What came of a run, by host name."""
+
+    changes: dict[str, list[Change]] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    unreachable: dict[str, str] = field(default_factory=dict)
+    smoke: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    status: str = ""
+
+    def note(self, event: TaskEvent, result: Mapping[str, Any], module: str) -> None:
+        """Take in one finished task."""
+        if event.kind == "changed" and module not in QUIET_MODULES:
+            self.changes.setdefault(event.host, []).append(Change(event.task, event.role))
+        if event.kind == "failed":
+            self.failures[event.host] = f"{event.task}: {event.message}"
+        if event.kind == "unreachable":
+            self.unreachable[event.host] = event.message
+        if module == "qwenhost_smoke" and "report" in result:
+            self.smoke[event.host] = list(result["report"])
+
+
+@dataclass(frozen=True)
+class PlaybookOptions:
+    """How to run: `check` previews, `diff` shows contents, `limit` is an Ansible host pattern."""
+
+    inventory: Path
+    limit: str = ""
+    check: bool = False
+    diff: bool = False
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> PlaybookRun:
+    """Run playbooks/<name>.yml and pass every task event to `observe` (which must be quick)."""
+    import ansible_runner  # costs 0.3 s, and only provisioning needs it
+
+    run = PlaybookRun()
+    content = content_dir()
+    folder = tempfile.mkdtemp(prefix="qwenhost-run-")
+    try:
+        result = ansible_runner.run(
+            private_data_dir=folder,
+            project_dir=str(content),
+            playbook=str(content / "playbooks" / f"{name}.yml"),
+            inventory=str(options.inventory.resolve()),
+            limit=options.limit or None,
+            cmdline=" ".join(_flags(options)) or None,
+            extravars=dict(options.extra),
+            envvars=_environment(content),
+            settings={"pexpect_timeout": 0.5},  # how soon Ctrl-C is noticed
+            quiet=True,
+            event_handler=lambda event: _handle(event, run, observe),
+        )
+        run.status = str(result.status)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)  # its artifacts repeat the whole environment
+    return run
+
+
+def _flags(options: PlaybookOptions) -> list[str]:
+    return ["--check"] * options.check + ["--diff"] * options.diff
+
+
+def _environment(content: Path) -> dict[str, str]:
+    scripts = sysconfig.get_path("scripts")
+    return {
+        "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}",
+        "ANSIBLE_CONFIG": str(content / "ansible.cfg"),
+        "ANSIBLE_HOST_KEY_CHECKING": "True",  # ansible-runner switches it off unless told
+        "ANSIBLE_NOCOLOR": "1",
+    }
+
+
+def _handle(event: Mapping[str, Any], run: PlaybookRun, observe: Observer) -> bool:
+    """Turn a runner event into ours; True keeps ansible-runner's own record of it."""
+    task_event = _task_event(event)
+    if task_event is not None:
+        data = event.get("event_data", {})
+        run.note(task_event, data.get("res") or {}, str(data.get("resolved_action", data.get("task_action", ""))))
+        observe(task_event)
+    return True
+
+
+KINDS = {
+    "runner_on_start": "start",
+    "runner_on_ok": "ok",
+    "runner_on_failed": "failed",
+    "runner_on_unreachable": "unreachable",
+    "runner_on_skipped": "skipped",
+    "runner_retry": "retry",
+}
+
+
+def _task_event(event: Mapping[str, Any]) -> TaskEvent | None:
+    kind = KINDS.get(str(event.get("event")))
+    data = event.get("event_data", {})
+    if kind is None or "host" not in data:
+        return None
+    result = data.get("res") or {}
+    if kind == "ok" and result.get("changed"):
+        kind = "changed"
+    if kind == "failed" and data.get("ignore_errors"):
+        kind = "ok"
+    return TaskEvent(
+        kind=kind,
+        host=str(data["host"]),
+        task=str(data.get("task", "")),
+        role=str(data.get("role", "")),
+        message=_message(result),
+        output=str(event.get("stdout", "")),
+    )
+
+
+def _message(result: Mapping[str, Any]) -> str:
+    for key in ("msg", "stderr", "stdout"):
+        text = str(result.get(key) or "").strip()
+        if text:
+            return " ".join(text.split())
+    return ""
