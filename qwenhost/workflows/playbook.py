@@ -111,7 +111,8 @@ def _handle(event: Mapping[str, Any], run: PlaybookRun, observe: Observer) -> bo
     task_event = _task_event(event)
     if task_event is not None:
         data = event.get("event_data", {})
-        run.note(task_event, data.get("res") or {}, str(data.get("resolved_action", data.get("task_action", ""))))
+        module = str(data.get("resolved_action") or data.get("task_action", ""))
+        run.note(task_event, data.get("res") or {}, module)
         observe(task_event)
     return True
 

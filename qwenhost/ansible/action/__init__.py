@@ -1,0 +1,1 @@
+"""Action plugins by name; Ansible finds them through ansible.cfg."""

@@ -1,0 +1,1 @@
+"""Documentation of the action plugins, where ansible-doc looks for it."""
