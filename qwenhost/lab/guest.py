@@ -1,0 +1,124 @@
+"""What is written into a host's root before it boots: name, keys, package sources, units for a container."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from qwenhost.lab.aptsources import AptSource
+from qwenhost.lab.keys import public
+from qwenhost.lab.layout import MACHINE_ADDRESS, PROXY_PORT, LabHost
+
+PROXY_URL = f"http://{MACHINE_ADDRESS}:{PROXY_PORT}"
+USERS = {"root": "root", "operator": "home/operator", "nosudo": "home/nosudo"}
+
+# They need a kernel or devices of their own, or act at times of their own choosing.
+MASKED_UNITS = (
+    "apt-daily-upgrade.timer",
+    "apt-daily.timer",
+    "console-getty.service",
+    "dev-hugepages.mount",
+    "dev-mqueue.mount",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "getty@tty1.service",
+    "proc-sys-fs-binfmt_misc.automount",
+    "sys-fs-fuse-connections.mount",
+    "sys-kernel-config.mount",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
+    "systemd-remount-fs.service",
+    "systemd-timesyncd.service",
+    "systemd-udev-trigger.service",
+    "systemd-udevd-control.socket",
+    "systemd-udevd-kernel.socket",
+    "systemd-udevd.service",
+)
+
+SSHD = """\
+HostKey /etc/ssh/ssh_host_ed25519_key
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+UseDNS no
+MaxSessions 100
+MaxStartups 100:30:200
+"""
+
+# One request per connection: the proxy connects each to the host that it names.
+APT = f"""\
+Acquire::http::Proxy "{PROXY_URL}";
+Acquire::https::Proxy "{PROXY_URL}";
+Acquire::http::Pipeline-Depth "0";
+Acquire::Languages "none";
+"""
+
+# A container shares the machine's boot id, by which a reboot is told from a dropped connection.
+BOOT_ID_UNIT = """\
+[Unit]
+Description=Boot id of this simulated host (a container shares its machine's)
+DefaultDependencies=no
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh -ec 'cat /proc/sys/kernel/random/uuid > /run/lab-boot-id'
+ExecStart=/bin/mount --bind /run/lab-boot-id /proc/sys/kernel/random/boot_id
+
+[Install]
+WantedBy=sysinit.target
+"""
+
+
+def write_guest(host: LabHost, sources: list[AptSource], root: Path) -> None:
+    """Make a fresh image's root the given host's."""
+    _put(root / "etc/hostname", f"{host.name}\n")
+    _put(root / "etc/hosts", f"127.0.0.1 localhost\n{host.address} {host.name}\n")
+    _put(root / "etc/resolv.conf", "# No name service in the lab: packages come through its proxy.\n")
+    _put(root / "etc/pip.conf", f"[global]\nproxy = {PROXY_URL}\n")
+    _write_ssh(host, root)
+    _write_apt(sources, root)
+    _write_units(root / "etc/systemd/system")
+
+
+def _write_ssh(host: LabHost, root: Path) -> None:
+    _put(root / "etc/ssh/sshd_config.d/lab.conf", SSHD)
+    _put(root / "etc/ssh/ssh_host_ed25519_key", host.host_key.read_text(), mode=0o600)
+    _put(root / "etc/ssh/ssh_host_ed25519_key.pub", public(host.host_key))
+    for home in USERS.values():
+        owner = (root / home).stat()
+        folder = root / home / ".ssh"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _put(folder / "authorized_keys", public(host.lab.key), mode=0o600)
+        for path in (folder, folder / "authorized_keys"):
+            shutil.chown(path, owner.st_uid, owner.st_gid)
+
+
+def _write_apt(sources: list[AptSource], root: Path) -> None:
+    for path in (root / "etc/apt/sources.list.d").iterdir():
+        path.unlink()
+    _put(root / "etc/apt/sources.list", "".join(f"{source.line()}\n" for source in sources))
+    _put(root / "etc/apt/apt.conf.d/90lab-proxy", APT)
+    for key in {source.signed_by for source in sources if source.signed_by}:
+        inside = root / key.lstrip("/")
+        inside.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(key, inside)
+
+
+def _write_units(units: Path) -> None:
+    for unit in MASKED_UNITS:
+        (units / unit).unlink(missing_ok=True)
+        (units / unit).symlink_to("/dev/null")
+    _put(units / "lab-boot-id.service", BOOT_ID_UNIT)
+    wants = units / "sysinit.target.wants/lab-boot-id.service"
+    wants.parent.mkdir(exist_ok=True)
+    wants.symlink_to("../lab-boot-id.service")
+
+
+def _put(path: Path, text: str, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+    path.chmod(mode)
