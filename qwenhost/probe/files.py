@@ -1,0 +1,61 @@
+"""Read one file, or a set of small files."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import json
+import os
+from typing import Any
+
+
+def read_file(source: dict[str, Any]) -> dict[str, Any]:
+    """Return {"text", "status", "error", "truncated"}; raises OSError."""
+    limit = int(source["limit_bytes"])
+    text = _content(source["paths"][0], limit + 1)
+    return {"text": text[:limit], "status": "ok", "error": "", "truncated": len(text) > limit}
+
+
+def read_tree(source: dict[str, Any]) -> dict[str, Any]:
+    """Return the files that the globs name as one JSON object.
+
+    {path: content}; {path + "!": name of the error} for one that cannot be read; {path + "@": real path}
+    for a link to a directory.
+    """
+    found, room = {}, int(source["limit_bytes"])
+    for path in sorted({path for pattern in source["paths"] for path in glob.glob(pattern)}):
+        key, value = _entry(path, room)
+        if key:
+            found[key] = value
+            room -= len(value)
+        if room <= 0:
+            break
+    if not found:
+        return {"text": "", "status": "missing", "error": "nothing matches " + ", ".join(source["paths"][:3])}
+    status, error = _tree_status(found)
+    return {"text": json.dumps(found), "status": status, "error": error, "truncated": room <= 0}
+
+
+def _entry(path: str, room: int) -> tuple[Any, ...]:
+    if os.path.isdir(path):
+        return (path + "@", os.path.realpath(path)) if os.path.islink(path) else ("", "")
+    try:
+        return path, _content(path, room)
+    except OSError as error:
+        return path + "!", errno.errorcode.get(error.errno or 0, str(error))
+
+
+def _tree_status(found: dict[str, Any]) -> tuple[Any, ...]:
+    """Something was read: fine; else the reason that all files share."""
+    errors = {value for key, value in found.items() if key.endswith("!")}
+    if any(not key.endswith("!") for key in found):
+        return "ok", ""
+    denied = errors <= {"EACCES", "EPERM"}
+    return "denied" if denied else "failed", ", ".join(sorted(errors))
+
+
+def _content(path: str, limit: int) -> str:
+    """Return at most `limit` bytes of a file as text. Opened so that a pipe or device cannot hold it."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    with os.fdopen(fd, "rb") as file:
+        return file.read(limit).decode("utf-8", "replace")
