@@ -20,7 +20,7 @@ _FILES = (
 
 PCI_TREE = tree("pci", *(f"/sys/bus/pci/devices/*/{name}" for name in _FILES))
 
-_LSPCI_LINE = r"^(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7] [A-Za-z][^\n]*: "
+_LSPCI_LINE = r"^(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7] [A-Z0-9][^\n]*: "
 
 LSPCI = command("lspci", "lspci", "-D", "-nn", "-vvv", looks_like=_LSPCI_LINE)
 

@@ -1,0 +1,131 @@
+"""GPU facts from the probe's NVML reader."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from qwenhost.facts.gpus import NVML, SLOWDOWNS, Gpu, Gpus
+from qwenhost.facts.reading import bus_id
+from qwenhost.facts.registry import parses
+from qwenhost.records.bundle import Capture
+from qwenhost.records.errors import Unparsable
+
+Device = Mapping[str, Any]
+
+_RECOVERY = {0: "none", 1: "gpu reset", 2: "node reboot", 3: "drain p2p", 4: "drain and reset"}
+"""nvmlDeviceGpuRecoveryAction_t (nvml.h)."""
+
+LOST = ("GPU_IS_LOST", "RESET_REQUIRED", "UNKNOWN")
+"""NVML errors in place of a device that mean that the GPU itself does not answer."""
+
+
+def devices(capture: Capture) -> list[Device]:
+    """Return the devices of an NVML capture; raises Unparsable when NVML did not start."""
+    answer = json.loads(capture.text)
+    if answer.get("init") != "SUCCESS":
+        raise Unparsable(f"NVML did not start: {answer.get('init')}")
+    return list(answer["devices"])
+
+
+def get(device: Device, name: str) -> Any:
+    """Return a field, or None where NVML answered with an error or not at all."""
+    value = device.get(name)
+    return None if isinstance(value, Mapping) and "error" in value else value
+
+
+@parses(NVML)
+def gpus_from_nvml(capture: Capture) -> Gpus:
+    """Parse the devices that NVML lists."""
+    found = tuple(_gpu(device) for device in devices(capture))
+    return Gpus(found, len(found))
+
+
+def _gpu(device: Device) -> Gpu:
+    lost = _lost(device)
+    address = get(device, "bus_id")
+    if lost:
+        return Gpu(index=device["index"], bus_id=bus_id(address or "") or None, lost=lost)
+    rows = get(device, "remapped_rows") or {}
+    return Gpu(
+        bus_id=bus_id(address or "") or None,
+        index=device["index"],
+        device_id=_pci_id(get(device, "pci_device_id")),
+        subsystem_id=_pci_id(get(device, "pci_subsystem_id")),
+        persistence=_flag(get(device, "persistence_mode")),
+        slowdowns=_slowdowns(get(device, "clocks_event_reasons")),
+        ecc=_flag(get(device, "ecc_mode_current")),
+        remap_pending=_flag(rows.get("pending")),
+        remap_failure=_flag(rows.get("failure")),
+        remapped_uncorrectable=rows.get("uncorrectable"),
+        mig=_flag(get(device, "mig_mode_current")),
+        mig_pending=_flag(get(device, "mig_mode_pending")),
+        cpu_affinity=_indices(get(device, "cpu_affinity")),
+        recovery_action=_RECOVERY.get(get(device, "recovery_action")),
+        **{field: get(device, name) for field, name in _SAME.items()},
+        **{field: _scaled(get(device, name), unit) for field, (name, unit) in _SCALED.items()},
+    )
+
+
+_SAME = {
+    "name": "name",
+    "uuid": "uuid",
+    "serial": "serial",
+    "vbios": "vbios_version",
+    "inforom_image": "inforom_image_version",
+    "board_part": "board_part_number",
+    "gsp_firmware": "gsp_firmware_version",
+    "generation_current": "link_generation_current",
+    "generation_max": "link_generation_max",
+    "generation_card": "link_generation_gpu_max",
+    "width_current": "link_width_current",
+    "width_max": "link_width_max",
+    "performance_state": "performance_state",
+    "utilization_percent": "utilization_gpu_percent",
+    "temperature_celsius": "temperature_gpu_celsius",
+    "temperature_memory_celsius": "temperature_memory_celsius",
+    "temperature_memory_max_celsius": "temperature_threshold_memory_max_celsius",
+    "ecc_uncorrected_volatile": "ecc_uncorrected_volatile",
+    "ecc_uncorrected_aggregate": "ecc_uncorrected_aggregate",
+    "numa_node": "numa_node",
+}
+
+_SCALED = {
+    "memory_total_mib": ("memory_total_bytes", 1 << 20),
+    "memory_used_mib": ("memory_used_bytes", 1 << 20),
+    "bar1_total_mib": ("bar1_total_bytes", 1 << 20),
+    "power_usage_watts": ("power_usage_milliwatts", 1000),
+    "power_limit_watts": ("power_limit_enforced_milliwatts", 1000),
+    "power_default_watts": ("power_limit_default_milliwatts", 1000),
+}
+
+
+def _lost(device: Device) -> str | None:
+    errors = [value["error"] for value in device.values() if isinstance(value, Mapping) and "error" in value]
+    gone = [device["error"]] if isinstance(device.get("error"), str) else []
+    return next((error for error in [*gone, *errors] if error in LOST[:2]), gone[0] if gone else None)
+
+
+def _pci_id(raw: Any) -> str | None:
+    """Return the device half of NVML's combined id 0x<device><vendor>, given as number or hexadecimal text."""
+    if raw is None:
+        return None
+    number = int(raw, 16) if isinstance(raw, str) else int(raw)
+    return f"{number >> 16:04x}"
+
+
+def _flag(raw: Any) -> bool | None:
+    return None if raw is None else bool(raw)
+
+
+def _scaled(raw: Any, unit: int) -> int | None:
+    return None if raw is None else round(raw / unit)
+
+
+def _indices(raw: Any) -> tuple[int, ...] | None:
+    return None if raw is None else tuple(raw)
+
+
+def _slowdowns(raw: Any) -> frozenset[str] | None:
+    return None if raw is None else frozenset(name for bit, name in SLOWDOWNS.items() if raw & bit)
