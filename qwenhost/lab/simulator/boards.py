@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -21,8 +21,8 @@ BUS_IDS = ("07", "0b", "48", "4c", "88", "8b", "c8", "cb")
 
 NVSWITCH_BUSES = ("a9", "aa", "ab", "ac", "ad", "ae")
 
-NODE_CPULISTS = ("0-31,64-95", "32-63,96-127")
-"""Stand-in for two sockets of 32 cores with two threads each."""
+NODES = 2
+"""NUMA nodes of a simulated host. Each is given half of the CPUs that the host really has, so that pinning works."""
 
 PROFILE_ORDER: Mapping[int, tuple[int, ...]] = {
     19: (6, 4, 5, 0, 1, 2, 3),
@@ -85,8 +85,10 @@ BOARDS: Mapping[str, Board] = {
 }  # fmt: skip
 
 
-def fresh_state(sku: str, gpus: int, seed: str = "host") -> dict[str, str]:
+def fresh_state(sku: str, gpus: int, seed: str, cpulists: Sequence[str]) -> dict[str, str]:
     """Return all keys of a healthy host that was just switched on; `seed` sets serials and UUIDs apart.
+
+    `cpulists` is one kernel CPU list per NUMA node.
 
     Raises QwenhostError for a sku or GPU count that is not simulated.
     """
@@ -95,7 +97,7 @@ def fresh_state(sku: str, gpus: int, seed: str = "host") -> dict[str, str]:
     if not 1 <= gpus <= len(BUS_IDS):
         raise QwenhostError(f"cannot simulate {gpus} GPUs", hint=f"1 to {len(BUS_IDS)} GPUs per host.")
     board = BOARDS[sku]
-    values = _machine(board, gpus) | _board(board) | _profiles(board.mig)
+    values = _machine(board, gpus, cpulists) | _board(board) | _profiles(board.mig)
     for slot in range(gpus):
         values |= {f"gpu{slot}.{key}": value for key, value in _gpu(board, slot, gpus, seed).items()}
     return values
@@ -106,7 +108,7 @@ def nvswitches(board: Board, gpus: int) -> int:
     return len(NVSWITCH_BUSES) if board.form == "sxm4" and gpus == 8 else 0
 
 
-def _machine(board: Board, gpus: int) -> dict[str, str]:
+def _machine(board: Board, gpus: int, cpulists: Sequence[str]) -> dict[str, str]:
     return {
         "schema": "1",
         "driver.loaded": "1",
@@ -118,8 +120,8 @@ def _machine(board: Board, gpus: int) -> dict[str, str]:
         "fabricmanager.refuse": "0",
         "gpu.count": str(gpus),
         "nvswitch.count": str(nvswitches(board, gpus)),
-        "numa.nodes": str(len(NODE_CPULISTS)),
-    } | {f"numa{node}.cpulist": cpus for node, cpus in enumerate(NODE_CPULISTS)}
+        "numa.nodes": str(len(cpulists)),
+    } | {f"numa{node}.cpulist": cpus for node, cpus in enumerate(cpulists)}
 
 
 def _board(board: Board) -> dict[str, str]:
@@ -168,7 +170,7 @@ def _gpu(board: Board, slot: int, gpus: int, seed: str) -> dict[str, str]:
         "serial": f"1650{int(digest[32:40], 16) % 10**9:09d}",
         "minor": str(slot),
         "module_id": str(slot + 1),
-        "numa": str(slot * len(NODE_CPULISTS) // max(gpus, len(NODE_CPULISTS))),
+        "numa": str(slot * NODES // max(gpus, NODES)),
         "pcie_switch": str(slot // 2),
         "clients": "",
     }

@@ -1,0 +1,47 @@
+"""Entry of every stand-in program: `run NAME ARGUMENTS`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Callable, Dict, List
+
+
+def _power_on(_arguments: List[str]) -> int:
+    from . import power_on
+
+    return power_on.main()
+
+
+def _service(name: str) -> Callable[[List[str]], int]:
+    def call(arguments: List[str]) -> int:
+        from . import services
+
+        run: Callable[[List[str]], int] = getattr(services, name)
+        return run(arguments)
+
+    return call
+
+
+def _dmesg(arguments: List[str]) -> int:
+    from . import dmesg
+
+    return dmesg.main(arguments)
+
+
+def _smi(arguments: List[str]) -> int:
+    from .smi import main
+
+    return main.main(arguments)
+
+
+PROGRAMS: Dict[str, Callable[[List[str]], int]] = {
+    "power-on": _power_on,
+    "watch": _service("watch"),
+    "nv-fabricmanager": _service("fabric_manager"),
+    "nvidia-persistenced": _service("persistence_daemon"),
+    "dmesg": _dmesg,
+    "nvidia-smi": _smi,
+}
+
+if __name__ == "__main__":
+    sys.exit(PROGRAMS[sys.argv[1]](sys.argv[2:]))
