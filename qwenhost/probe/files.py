@@ -6,7 +6,7 @@ import errno
 import glob
 import json
 import os
-from typing import Any
+from typing import Any, Iterator
 
 
 def read_file(source: dict[str, Any]) -> dict[str, Any]:
@@ -20,12 +20,12 @@ def read_tree(source: dict[str, Any]) -> dict[str, Any]:
     """Return the files that the globs name as one JSON object.
 
     {path: content}; {path + "!": name of the error} for one that cannot be read; {path + "@": real path}
-    for a link to a directory.
+    for a link to a directory, also for one that a path goes through last.
     """
-    found, room = {}, int(source["limit_bytes"])
+    found: dict[str, str] = {}
+    room = int(source["limit_bytes"])
     for path in sorted({path for pattern in source["paths"] for path in glob.glob(pattern)}):
-        key, value = _entry(path, room)
-        if key:
+        for key, value in _entries(path, room):
             found[key] = value
             room -= len(value)
         if room <= 0:
@@ -36,13 +36,16 @@ def read_tree(source: dict[str, Any]) -> dict[str, Any]:
     return {"text": json.dumps(found), "status": status, "error": error, "truncated": room <= 0}
 
 
-def _entry(path: str, room: int) -> tuple[Any, ...]:
+def _entries(path: str, room: int) -> Iterator[tuple[str, str]]:
+    for folder in (os.path.dirname(path), path):
+        if os.path.islink(folder) and os.path.isdir(folder):
+            yield folder + "@", os.path.realpath(folder)
     if os.path.isdir(path):
-        return (path + "@", os.path.realpath(path)) if os.path.islink(path) else ("", "")
+        return
     try:
-        return path, _content(path, room)
+        yield path, _content(path, room)
     except OSError as error:
-        return path + "!", errno.errorcode.get(error.errno or 0, str(error))
+        yield path + "!", errno.errorcode.get(error.errno or 0, str(error))
 
 
 def _tree_status(found: dict[str, Any]) -> tuple[Any, ...]:

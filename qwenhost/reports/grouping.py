@@ -1,0 +1,118 @@
+"""Findings that say the same become one row: a fault of eight GPUs, or all that one missing source hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from qwenhost.records.finding import Finding, HostReport, Verdict
+
+HOST = "host"
+FEW = 3
+"""Subjects or ids that are named one by one; more are counted."""
+
+WORST_FIRST = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN, Verdict.NOTE)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Findings of one check that differ in their subject only."""
+
+    findings: tuple[Finding, ...]
+
+    @property
+    def check(self) -> str:
+        """Id of the check."""
+        return self.findings[0].check
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict that they share."""
+        return self.findings[0].verdict
+
+    @property
+    def origin(self) -> str:
+        """Where the expectation came from."""
+        return self.findings[0].origin
+
+    @property
+    def evidence(self) -> str:
+        """What was read, where it says more than the observed value."""
+        finding = self.findings[0]
+        return (
+            "" if finding.evidence.strip() in finding.observed else " ".join(finding.evidence.split())[:200]
+        )
+
+    @property
+    def where(self) -> str:
+        """The subjects in words, empty for the host as a whole."""
+        subjects = list(dict.fromkeys(finding.subject for finding in self.findings))
+        return "" if subjects == [HOST] else f" on {enumerated(subjects)}"
+
+    @property
+    def what(self) -> str:
+        """Observed and expected in words."""
+        finding = self.findings[0]
+        observed = finding.observed or "no value"
+        return f"{observed}, expected {finding.expected}" if finding.expected else observed
+
+
+def enumerated(names: list[str]) -> str:
+    """Name a few, or the first and the last with their number."""
+    if len(names) <= FEW:
+        return ", ".join(names)
+    return f"{names[0]} ... {names[-1]} ({len(names)})"
+
+
+def grouped(findings: Iterable[Finding]) -> list[Group]:
+    """Join findings of the same check, verdict and values; worst first, else in their order."""
+    groups: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.check, finding.verdict, finding.observed, finding.expected, finding.origin)
+        groups.setdefault(key, []).append(finding)
+    found = [Group(tuple(group)) for group in groups.values()]
+    return sorted(found, key=lambda group: WORST_FIRST.index(group.verdict))
+
+
+def alarms(report: HostReport, *verdicts: Verdict) -> list[Group]:
+    """Return the findings with these verdicts that are nobody's consequence."""
+    return grouped(
+        finding for finding in report.findings if finding.verdict in verdicts and not finding.cause
+    )
+
+
+def consequences(report: HostReport, cause: str) -> list[Group]:
+    """Return what a failed check explains. What was merely not seen because of it is counted, not listed."""
+    told = [finding for finding in report.findings if finding.cause == cause]
+    alarmed = grouped(finding for finding in told if finding.verdict is not Verdict.UNKNOWN)
+    hidden = [finding for finding in told if finding.verdict is Verdict.UNKNOWN]
+    return [*alarmed, *([_hidden(hidden)] if hidden else [])]
+
+
+def _hidden(findings: list[Finding]) -> Group:
+    """Return one row for all checks that could not see because of the same cause."""
+    ids = list(dict.fromkeys(finding.check for finding in findings))
+    return Group((Finding(enumerated(ids), HOST, Verdict.UNKNOWN, observed="not seen because of this"),))
+
+
+def unseen(report: HostReport) -> list[str]:
+    """Return a line per missing source, with the checks that needed it."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for finding in report.findings:
+        if finding.verdict is Verdict.UNKNOWN and not finding.cause:
+            reason = finding.observed or "no value"
+            key = (
+                (finding.source, reason) if finding.source else (finding.check, f"{_where(finding)}{reason}")
+            )
+            by_reason.setdefault(key, []).append(finding.check)
+    return [_unseen_line(source, reason, checks) for (source, reason), checks in by_reason.items()]
+
+
+def _where(finding: Finding) -> str:
+    return "" if finding.subject == HOST else f"{finding.subject}: "
+
+
+def _unseen_line(source: str, reason: str, checks: list[str]) -> str:
+    ids = list(dict.fromkeys(checks))
+    told = reason if reason.startswith(source) else f"{source}: {reason}"
+    return told if ids == [source] else f"{told} (needed by {enumerated(ids)})"

@@ -1,0 +1,35 @@
+"""The plan for people: what each host needs, why, and what keeps a host from being touched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from qwenhost.records.finding import Finding
+from qwenhost.records.plan import Plan
+
+SHOWN = 4
+"""Findings named per role; the rest are counted."""
+
+
+def plan_lines(plans: Mapping[str, Plan], force: bool) -> Iterator[str]:
+    """Yield the plan, host by host."""
+    for host, plan in plans.items():
+        if plan.blockers and not force:
+            yield f"{host}: stopped, nothing will be changed here ({len(plan.blockers)} that no role can fix)"
+            yield from (f"  {finding.check} {finding.subject}: {_what(finding)}" for finding in plan.blockers)
+        elif plan.steps:
+            yield f"{host}: will run {', '.join(plan.roles)}"
+            for step in plan.steps:
+                yield f"  {step.role}: {_reasons(step.findings)}"
+        else:
+            yield f"{host}: nothing to change"
+
+
+def _reasons(findings: tuple[Finding, ...]) -> str:
+    named = [f"{finding.check} {finding.subject} ({_what(finding)})" for finding in findings[:SHOWN]]
+    more = [f"and {len(findings) - SHOWN} more"] if len(findings) > SHOWN else []
+    return "; ".join(named + more)
+
+
+def _what(finding: Finding) -> str:
+    return f"{finding.observed}, wanted {finding.expected}" if finding.expected else finding.observed

@@ -1,0 +1,108 @@
+"""What a run is doing: a live line per host on a terminal, a plain line per change elsewhere."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Protocol, TextIO
+
+from qwenhost.reports.text import wants_colour
+
+REFRESH_SECONDS = 0.1
+
+STYLES = {"changed": "green", "failed": "bold red", "unreachable": "bold red", "retry": "yellow"}
+
+TOLD = ("changed", "failed", "unreachable")
+"""Kinds of event that leave a line behind; the others are only shown while they last."""
+
+
+class Event(Protocol):
+    """What a progress line needs of a task event."""
+
+    kind: str
+    host: str
+    task: str
+    role: str
+    message: str
+    output: str
+
+
+@dataclass
+class Progress:
+    """Takes task events from any thread and shows them; a context manager.
+
+    `verbose`: every finished task leaves a line; `output`: Ansible's own text (diffs) is passed on.
+    """
+
+    hosts: Iterable[str]
+    stream: TextIO
+    verbose: bool = False
+    output: bool = False
+    _events: queue.Queue[Any] = field(default_factory=queue.Queue)
+    _doing: dict[str, str] = field(default_factory=dict)
+    _thread: threading.Thread | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Take one event; returns at once."""
+        self._events.put(event)
+
+    def __enter__(self) -> Progress:
+        """Start showing."""
+        self._doing = dict.fromkeys(self.hosts, "waiting")
+        self._thread = threading.Thread(target=self._show, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Show what is still waiting, then stop."""
+        self._events.put(None)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _show(self) -> None:
+        if wants_colour(self.stream):
+            self._show_live()
+        else:
+            for event in iter(self._events.get, None):
+                for text, _ in self._lines(event):
+                    self.stream.write(text + "\n")
+                    self.stream.flush()
+
+    def _show_live(self) -> None:
+        from rich.console import Console  # costs 50 ms, and only a terminal needs it
+        from rich.live import Live
+
+        started = time.monotonic()
+        with Live(console=Console(file=self.stream, highlight=False), transient=True, auto_refresh=False) as live:
+            while True:
+                try:
+                    event = self._events.get(timeout=REFRESH_SECONDS)
+                except queue.Empty:
+                    live.update(self._table(time.monotonic() - started), refresh=True)
+                    continue
+                if event is None:
+                    return
+                for text, style in self._lines(event):
+                    live.console.print(text, style=style, markup=False, soft_wrap=True)
+
+    def _lines(self, event: Event) -> Iterable[tuple[str, str]]:
+        where = f"{event.role}: {event.task}" if event.role else event.task
+        self._doing[event.host] = where
+        if event.kind in TOLD or (self.verbose and event.kind in ("ok", "skipped")):
+            message = f": {event.message}" if event.kind in ("failed", "unreachable") else ""
+            yield f"{event.host}  {event.kind}  {where}{message}", STYLES.get(event.kind, "dim")
+        if self.output and event.output.strip() and event.kind == "changed":
+            yield event.output.strip("\r\n"), ""
+
+    def _table(self, seconds: float) -> Any:
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2))
+        for host, doing in self._doing.items():
+            table.add_row(host, doing, style="cyan")
+        table.add_row("", f"{seconds:.0f} s", style="dim")
+        return table

@@ -1,0 +1,122 @@
+"""The report for people: failures first, a cause with its consequences, then what to do next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TextIO
+
+from qwenhost.records.finding import HostReport, Verdict
+from qwenhost.reports.grouping import Group, alarms, consequences, unseen
+from qwenhost.reports.lines import Line, line
+from qwenhost.reports.next_steps import next_steps
+
+NAMES = {Verdict.FAIL: "FAIL", Verdict.WARN: "WARN", Verdict.UNKNOWN: "????", Verdict.NOTE: "note"}
+STYLES = {Verdict.FAIL: "bold red", Verdict.WARN: "yellow", Verdict.UNKNOWN: "magenta", Verdict.NOTE: "cyan"}
+
+COUNTS = (
+    (Verdict.FAIL, "failed"),
+    (Verdict.WARN, "warned"),
+    (Verdict.UNKNOWN, "not seen"),
+    (Verdict.NOTE, "noted"),
+    (Verdict.PASS, "passed"),
+    (Verdict.SKIP, "not applicable"),
+)
+
+
+def write(reports: Sequence[HostReport], stream: TextIO, *, again: str = "qwenhost provision") -> None:
+    """Write the report of all hosts; `again` is the command that would run the roles."""
+    _put([*report_lines(reports, again)], stream)
+
+
+def render(reports: Sequence[HostReport], *, again: str = "qwenhost provision") -> str:
+    """Return the report without colours."""
+    return "".join(f"{row.text}\n" for row in report_lines(reports, again))
+
+
+def report_lines(reports: Sequence[HostReport], again: str) -> Iterable[Line]:
+    """Return the lines of the report: each host, then one line per host of a fleet, then what to do next."""
+    for report in reports:
+        yield from host_lines(report)
+    if len(reports) > 1:
+        yield line()
+        yield from matrix_lines(reports)
+    steps = list(next_steps(reports, again))
+    if steps:
+        yield line()
+        yield line(("Next", "bold"))
+        yield from (line(f"  {number}. {step}") for number, step in enumerate(steps, 1))
+
+
+def host_lines(report: HostReport) -> Iterable[Line]:
+    """Return one host: a summary line, then what is wrong, worst first."""
+    yield line((report.host, "bold"), ": ", *_summary(report))
+    if report.error:
+        if report.hint:
+            yield line(f"  hint: {report.hint}")
+        return
+    for group in alarms(report, Verdict.FAIL, Verdict.WARN):
+        yield from _group_lines(group, report)
+    for missing in unseen(report):
+        yield line("  ", (NAMES[Verdict.UNKNOWN], STYLES[Verdict.UNKNOWN]), f" {missing}")
+    for group in alarms(report, Verdict.NOTE):
+        yield _group_line(group, indent=2)
+    for change in report.changes:
+        yield line("  ", ("changed", "green"), f" {': '.join(filter(None, (change.role, change.task)))}")
+    for name in report.unrecognised:
+        yield line(f"  not recognised, so not used: {name}")
+
+
+def matrix_lines(reports: Sequence[HostReport]) -> Iterable[Line]:
+    """Return one line per host with its counts."""
+    width = max(len(report.host) for report in reports)
+    for report in reports:
+        yield line((report.host.ljust(width), "bold"), "  ", *_summary(report))
+
+
+def _summary(report: HostReport) -> tuple[str | tuple[str, str], ...]:
+    if report.error:
+        return (("not examined", "bold red"), f": {_without_host(report)}")
+    product = report.sku or "product not known"
+    counts = [
+        (verdict, f"{report.count(verdict)} {word}") for verdict, word in COUNTS if report.count(verdict)
+    ]
+    parts: list[str | tuple[str, str]] = [product]
+    for verdict, text in counts:
+        parts += [", ", (text, STYLES.get(verdict, "green" if verdict is Verdict.PASS else ""))]
+    return tuple(parts)
+
+
+def _without_host(report: HostReport) -> str:
+    return report.error.removeprefix(f"{report.host}: ")
+
+
+def _group_lines(group: Group, report: HostReport) -> Iterable[Line]:
+    yield _group_line(group, indent=2)
+    if group.evidence:
+        yield line(f"         read: {group.evidence}")
+    for consequence in consequences(report, group.check):
+        yield _group_line(consequence, indent=7)
+
+
+def _group_line(group: Group, indent: int) -> Line:
+    name, style = NAMES[group.verdict], STYLES[group.verdict]
+    origin = f"  [{group.origin}]" if group.origin else ""
+    return line(" " * indent, (name, style), f" {group.check}{group.where}: {group.what}", (origin, "dim"))
+
+
+def _put(lines: list[Line], stream: TextIO) -> None:
+    if not wants_colour(stream):
+        stream.writelines(f"{row.text}\n" for row in lines)
+        return
+    from rich.console import Console  # costs 50 ms, and only a terminal needs it
+    from rich.text import Text
+
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for row in lines:
+        console.print(Text.assemble(*row.parts))
+
+
+def wants_colour(stream: TextIO) -> bool:
+    """Colour only on a terminal, and never against NO_COLOR."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,41 @@
+"""This host: the probe in a process of its own, so that what hangs there does not hold this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from qwenhost.records.bundle import Bundle
+from qwenhost.records.errors import HostUnreachable
+from qwenhost.records.source import Source
+from qwenhost.transports.request import PROBE_SECONDS, make_request, read_answer
+
+PACKAGE_PARENT = Path(__file__).resolve().parents[2]
+
+
+def fetch(sources: Iterable[Source], host: str = "") -> Bundle:
+    """Read `sources` here. Raises HostUnreachable when the probe does not end or cannot run."""
+    host = host or os.uname().nodename
+    try:
+        run = subprocess.run(
+            [sys.executable, "-m", "qwenhost.probe"],
+            input=make_request(host, sources),
+            capture_output=True,
+            timeout=PROBE_SECONDS + 3,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(_search_path())},
+            check=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise HostUnreachable(f"{host}: the probe did not end within {error.timeout:g} s") from error
+    except subprocess.CalledProcessError as error:
+        reason = error.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise HostUnreachable(f"{host}: the probe failed: {(reason or ['no message'])[-1]}") from error
+    return read_answer(host, run.stdout)
+
+
+def _search_path() -> list[str]:
+    given = os.environ.get("PYTHONPATH")
+    return [str(PACKAGE_PARENT), *([given] if given else [])]

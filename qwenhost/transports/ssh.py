@@ -1,0 +1,150 @@
+"""A host over SSH, in one round trip: the probe and the request go in on standard input, the bundle comes out.
+
+Nothing is written on the host: the probe is imported from memory. Host keys are checked, always.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shlex
+import socket
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fabric
+import paramiko
+
+from qwenhost.packing import probe_zipapp
+from qwenhost.records.bundle import Bundle
+from qwenhost.records.errors import HostUnreachable
+from qwenhost.records.host import Host
+from qwenhost.records.source import Source
+from qwenhost.transports.request import PROBE_SECONDS, make_request, read_answer
+from qwenhost.transports.ssh_errors import cannot_connect, cannot_run
+from qwenhost.transports.ssh_options import SshOptions, read_options
+
+CONNECT_SECONDS = 10
+ANSWER_SECONDS = PROBE_SECONDS + 8
+"""The probe ends by itself; the rest is for sending it and for starting Python on a busy host."""
+
+BOOTSTRAP = (
+    "import os,sys;"
+    'sys.version_info<(3,8) and sys.exit("python too old: "+sys.version.split()[0]);'
+    "i=sys.stdin.buffer;n=int(i.readline());f=os.memfd_create(str(n));"
+    'open(f,"wb",closefd=False).write(i.read(n));'
+    'sys.path.insert(0,"/proc/self/fd/"+str(f));'
+    "from qwenhost.probe.main import main;main()"
+)
+"""Understood by any Python 3; free of single quotes and of what a login shell might expand."""
+
+SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
+
+logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its tracebacks are told as one line here
+
+
+def fetch(host: Host, sources: Iterable[Source]) -> Bundle:
+    """Read `sources` on `host`. Raises HostUnreachable, with one line and a hint."""
+    options = read_options(host)
+    zipapp, request = probe_zipapp(), make_request(host.name, sources)
+    payload = f"{len(zipapp)}\n".encode() + zipapp + request
+    with connected(host, options) as client:
+        code, output, messages = _execute(client, remote_command(host), payload, host.name)
+    if code != 0:
+        raise cannot_run(host, code, messages)
+    return read_answer(host.name, output[max(output.find(b'{"schema"'), 0) :])
+
+
+def remote_command(host: Host) -> str:
+    """Return the command that reads the probe from its standard input and runs it."""
+    sudo = ["sudo", "-n", "--"] if host.become else []
+    return shlex.join([*sudo, host.python or "python3", "-c", BOOTSTRAP])
+
+
+@contextlib.contextmanager
+def connected(host: Host, options: SshOptions) -> Iterator[paramiko.SSHClient]:
+    """Open a connection, through the jump host if there is one. Raises HostUnreachable."""
+    connection = None
+    try:
+        connection = _connection(options)
+        connection.open()
+        yield connection.client
+    except HostUnreachable:
+        raise
+    except (paramiko.SSHException, OSError, EOFError, ValueError) as error:
+        raise cannot_connect(host, options, error) from error
+    finally:
+        if connection is not None:
+            with contextlib.suppress(OSError, EOFError):
+                connection.close()
+
+
+def _connection(options: SshOptions) -> fabric.Connection:
+    keys = [str(Path(name).expanduser()) for name in options.key_files]
+    connection = fabric.Connection(
+        options.address,
+        user=options.user,
+        port=options.port,
+        gateway=_gateway(options),
+        connect_timeout=CONNECT_SECONDS,
+        connect_kwargs={
+            **({"key_filename": keys, "look_for_keys": False} if keys else {}),
+            **({"password": options.password} if options.password else {}),
+            "banner_timeout": CONNECT_SECONDS,
+            "auth_timeout": CONNECT_SECONDS,
+        },
+    )
+    _check_host_keys(connection.client, options)
+    return connection
+
+
+def _gateway(options: SshOptions) -> Any:
+    """Return a connection to the last jump host (itself reached through those before), or a command."""
+    if not options.jumps:
+        return options.proxy_command or None
+    *before, last = options.jumps
+    return _connection(options.to_jump_host(last, before))
+
+
+def _check_host_keys(client: paramiko.SSHClient, options: SshOptions) -> None:
+    """Fabric would accept any key; accept only known ones, unless the inventory says otherwise."""
+    for name in options.known_hosts_files:
+        client.load_system_host_keys(str(Path(name).expanduser()))
+    if not options.known_hosts_files:
+        client.load_system_host_keys()
+        if SYSTEM_KNOWN_HOSTS.exists():
+            client.load_system_host_keys(str(SYSTEM_KNOWN_HOSTS))
+    accept = options.accept_unknown_keys
+    client.set_missing_host_key_policy(paramiko.AutoAddPolicy() if accept else paramiko.RejectPolicy())
+
+
+def _execute(client: paramiko.SSHClient, command: str, payload: bytes, name: str) -> tuple[int, bytes, bytes]:
+    """Run a command with `payload` on its standard input; return exit code, output and messages."""
+    channel = client.get_transport().open_session(timeout=CONNECT_SECONDS)
+    end = time.monotonic() + ANSWER_SECONDS
+    channel.settimeout(ANSWER_SECONDS)
+    try:
+        channel.exec_command(command)
+        with contextlib.suppress(OSError):  # a command that ends early says why below
+            channel.sendall(payload)
+            channel.shutdown_write()
+        output = _read_until_closed(channel.makefile("rb"), channel, end)
+        messages = channel.makefile_stderr("rb").read()
+        return channel.recv_exit_status(), output, messages
+    except socket.timeout as error:
+        raise HostUnreachable(
+            f"{name}: no answer within {ANSWER_SECONDS:g} s of the command's start",
+            hint="the host is overloaded, or its processes hang; look at its console",
+        ) from error
+    finally:
+        channel.close()
+
+
+def _read_until_closed(stream: Any, channel: paramiko.Channel, end: float) -> bytes:
+    chunks = []
+    while chunk := stream.read(65536):
+        chunks.append(chunk)
+        channel.settimeout(max(end - time.monotonic(), 0.1))
+    return b"".join(chunks)

@@ -1,0 +1,76 @@
+"""How to reach a host: what the inventory says, with the OpenSSH options among it that also apply here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from qwenhost.records.host import Host
+
+SHORT = {"-J": "proxyjump", "-p": "port", "-i": "identityfile", "-l": "user"}
+LENIENT = ("no", "off", "accept-new")
+
+
+@dataclass(frozen=True)
+class SshOptions:
+    """Everything a connection needs. `jumps`: jump hosts in order, as OpenSSH writes them."""
+
+    address: str
+    port: int | None
+    user: str | None
+    password: str = ""
+    key_files: tuple[str, ...] = ()
+    known_hosts_files: tuple[str, ...] = ()
+    jumps: tuple[str, ...] = ()
+    proxy_command: str = ""
+    accept_unknown_keys: bool = False
+
+    def to_jump_host(self, jump: str, before: Iterable[str]) -> SshOptions:
+        """Return how to reach a jump host `user@host:port`, with the same keys and known hosts."""
+        user, _, place = jump.rpartition("@")
+        address, _, port = place.partition(":")
+        return replace(
+            self,
+            address=address,
+            user=user or None,
+            port=int(port) if port else None,
+            password="",
+            jumps=tuple(before),
+            proxy_command="",
+        )
+
+
+def read_options(host: Host) -> SshOptions:
+    """Join the host's inventory values with its OpenSSH options; the inventory's own values win."""
+    given: dict[str, list[str]] = {}
+    for key, value in _pairs(host.ssh_args):
+        given.setdefault(key, []).append(value)
+    first = {key: values[0] for key, values in given.items()}
+    port = host.port or first.get("port")
+    jump = first.get("proxyjump", "")
+    return SshOptions(
+        address=host.address or host.name,
+        port=int(port) if port else None,
+        user=host.user or first.get("user"),
+        key_files=tuple([host.key_file] if host.key_file else given.get("identityfile", [])),
+        known_hosts_files=_known_hosts(host, first.get("userknownhostsfile", "")),
+        jumps=tuple(jump.split(",")) if jump and jump != "none" else (),
+        proxy_command=first.get("proxycommand", ""),
+        accept_unknown_keys=first.get("stricthostkeychecking", "") in LENIENT,
+    )
+
+
+def _known_hosts(host: Host, from_options: str) -> tuple[str, ...]:
+    return (host.known_hosts_file,) if host.known_hosts_file else tuple(shlex.split(from_options))
+
+
+def _pairs(arguments: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Return OpenSSH options as lower-case keyword and value; what takes no value is passed over."""
+    words = iter([word for argument in arguments for word in shlex.split(argument)])
+    for word in words:
+        if word.startswith("-o"):
+            key, _, value = (word[2:] or next(words, "")).strip().replace(" ", "=", 1).partition("=")
+            yield key.lower(), value.strip()
+        elif word[:2] in SHORT:
+            yield SHORT[word[:2]], word[2:] or next(words, "")
