@@ -1,7 +1,7 @@
 """One control group per part of a lab: it says which processes belong to the part.
 
-Hosts that share a group collide (units fail with 219/CGROUP); a parent can die before its children, and a pid file
-can name a stranger's process.
+Hosts that share a group collide (units fail with 219/CGROUP); parents die before children, and a pid file can
+name a stranger's process.
 """
 
 from __future__ import annotations
@@ -67,8 +67,9 @@ def processes(group: str) -> list[int]:
     """The pids in the group and below it."""
     found: set[int] = set()
     for hierarchy in hierarchies():
-        for path in (hierarchy / group).rglob("cgroup.procs"):
-            found.update(_pids(path))
+        # os.walk passes over groups that go away meanwhile
+        for folder, _, _ in os.walk(hierarchy / group):
+            found.update(_pids(Path(folder, "cgroup.procs")))
     return sorted(found)
 
 
@@ -96,10 +97,8 @@ def emptied(group: str, timeout_seconds: float) -> bool:
 def remove(group: str) -> None:
     """Remove the group and those below it; all are empty."""
     for hierarchy in hierarchies():
-        below = [path for path in (hierarchy / group).rglob("*") if path.is_dir()]
-        for path in [*sorted(below, reverse=True), hierarchy / group]:
-            if path.is_dir():
-                path.rmdir()
+        for folder, _, _ in os.walk(hierarchy / group, topdown=False):
+            Path(folder).rmdir()
 
 
 def remove_if_empty(group: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from qwenhost.lab.aptsources import AptSource
 from qwenhost.lab.keys import public
 from qwenhost.lab.layout import MACHINE_ADDRESS, PROXY_PORT, LabHost
+from qwenhost.lab.standins import write_standins
 
 PROXY_URL = f"http://{MACHINE_ADDRESS}:{PROXY_PORT}"
 USERS = {"root": "root", "operator": "home/operator", "nosudo": "home/nosudo"}
@@ -54,33 +55,18 @@ Acquire::http::Pipeline-Depth "0";
 Acquire::Languages "none";
 """
 
-# A container shares the machine's boot id, by which a reboot is told from a dropped connection.
-BOOT_ID_UNIT = """\
-[Unit]
-Description=Boot id of this simulated host (a container shares its machine's)
-DefaultDependencies=no
-Before=sysinit.target
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/bin/sh -ec 'cat /proc/sys/kernel/random/uuid > /run/lab-boot-id'
-ExecStart=/bin/mount --bind /run/lab-boot-id /proc/sys/kernel/random/boot_id
-
-[Install]
-WantedBy=sysinit.target
-"""
-
 
 def write_guest(host: LabHost, sources: list[AptSource], root: Path) -> None:
     """Make a fresh image's root the given host's."""
     _put(root / "etc/hostname", f"{host.name}\n")
     _put(root / "etc/hosts", f"127.0.0.1 localhost\n{host.address} {host.name}\n")
     _put(root / "etc/resolv.conf", "# No name service in the lab: packages come through its proxy.\n")
+    _put(root / "etc/default/locale", "LANG=C.UTF-8\n")
     _put(root / "etc/pip.conf", f"[global]\nproxy = {PROXY_URL}\n")
     _write_ssh(host, root)
     _write_apt(sources, root)
-    _write_units(root / "etc/systemd/system")
+    _mask_units(root / "etc/systemd/system")
+    write_standins(root)
 
 
 def _write_ssh(host: LabHost, root: Path) -> None:
@@ -107,14 +93,10 @@ def _write_apt(sources: list[AptSource], root: Path) -> None:
         shutil.copyfile(key, inside)
 
 
-def _write_units(units: Path) -> None:
+def _mask_units(units: Path) -> None:
     for unit in MASKED_UNITS:
         (units / unit).unlink(missing_ok=True)
         (units / unit).symlink_to("/dev/null")
-    _put(units / "lab-boot-id.service", BOOT_ID_UNIT)
-    wants = units / "sysinit.target.wants/lab-boot-id.service"
-    wants.parent.mkdir(exist_ok=True)
-    wants.symlink_to("../lab-boot-id.service")
 
 
 def _put(path: Path, text: str, mode: int = 0o644) -> None:

@@ -21,8 +21,9 @@ from qwenhost.lab.layout import MODELS, WHEELHOUSE, LabHost
 from qwenhost.records.errors import FAILED, QwenhostError
 
 POLL_SECONDS = 0.1
-# A guest with nothing to stop halts in about 1 s; vLLM may take longer to leave.
-HALT_TIMEOUT_SECONDS = 20
+# A guest halts in about 1 s, but misses the request while it boots. Its disk is thrown away next.
+HALT_TIMEOUT_SECONDS = 8
+REAP_TIMEOUT_SECONDS = 2
 START_TIMEOUT_SECONDS = 20
 SSH_PORT = 22
 
@@ -92,11 +93,15 @@ def halt(hosts: list[LabHost]) -> None:
     for host in hosts:
         orphaned = not cgroups.processes(cgroups.of_supervisor(host))
         cgroups.emptied(cgroups.of_host(host), 0 if orphaned else deadline - time.monotonic())
+        cgroups.kill(cgroups.of_guest(host))
+        # The supervisor takes its child's exit status, and ends.
+        cgroups.emptied(cgroups.of_supervisor(host), REAP_TIMEOUT_SECONDS)
         cgroups.kill(cgroups.of_host(host))
 
 
 def clear(host: LabHost) -> None:
     """Remove all that a halted host leaves: mounts, namespace, control groups, overlay."""
+    _nspawn_lock(host).unlink(missing_ok=True)
     for mount in mounts_below(host.folder):
         if not succeeds("umount", str(mount)):
             run("umount", "--lazy", str(mount))
@@ -106,6 +111,12 @@ def clear(host: LabHost) -> None:
         shutil.rmtree(left)
     if host.folder.exists():
         shutil.rmtree(host.folder)
+
+
+def _nspawn_lock(host: LabHost) -> Path:
+    """Where systemd-nspawn locks the host's root, by device and inode; a killed one leaves it."""
+    seen = host.root.stat() if host.root.exists() else host.folder.parent.stat()
+    return Path(f"/run/systemd/nspawn/locks/inode-{seen.st_dev}:{seen.st_ino}")
 
 
 def mounts_below(folder: Path) -> list[Path]:

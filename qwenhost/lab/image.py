@@ -27,7 +27,7 @@ PACKAGES = tuple(
 # What a host of this kind never reads: a third of the image.
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*")
 
-# Run by mmdebstrap with the new root as $1. `operator` has sudo and `nosudo` has none, so that both can be met.
+# Run by mmdebstrap with the new root as $1. `operator` has sudo, `nosudo` has none.
 SUDOERS = "operator ALL=(ALL) NOPASSWD: ALL"
 HOOKS = (
     'chroot "$1" update-ca-certificates',

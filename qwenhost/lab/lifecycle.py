@@ -37,7 +37,7 @@ class Simulated:
 
 @dataclass(frozen=True)
 class HostStatus:
-    """How one host is. Pids are this machine's; `state` is systemd's word, empty where SSH does not answer."""
+    """How one host is. Pids are this machine's; `state` is systemd's word, empty without SSH."""
 
     name: str
     address: str
@@ -51,8 +51,8 @@ class HostStatus:
 def up(lab: Lab, count: int, simulated: Simulated, install: Install) -> list[HostStatus]:
     """Bring `count` hosts up and wait until each has booted.
 
-    A host that runs is left as it is; one that died, or lost a part, is cleared and made afresh. `install` puts the
-    simulator into a host's root before its boot.
+    A host that runs is left as it is; one that died, or lost a part, is cleared and made afresh. `install` puts
+    the simulator into a host's root before its boot.
     """
     require_root()
     require_tools()
@@ -126,7 +126,7 @@ def refuse_crowd(count: int, inotify_limit: int) -> None:
     if count > room:
         raise QwenhostError(
             f"{count} hosts need more inotify instances than this machine allows: there is room for {room}",
-            hint=f"raise fs.inotify.max_user_instances to {count * INOTIFY_INSTANCES_PER_HOST} or more yourself",
+            hint=f"raise fs.inotify.max_user_instances to {count * INOTIFY_INSTANCES_PER_HOST} yourself",
         )
 
 
@@ -167,7 +167,7 @@ def _settle(lab: Lab, simulated: Simulated) -> None:
         lab.settings_file.write_text(json.dumps(asdict(simulated)))
     elif (known := Simulated(**json.loads(lab.settings_file.read_text()))) != simulated:
         raise QwenhostError(
-            f"lab {lab.name} is up with {known.gpus} GPUs of {known.sku}, not {simulated.gpus} of {simulated.sku}",
+            f"lab {lab.name} is up with {known.gpus} x {known.sku}, not {simulated.gpus} x {simulated.sku}",
             hint="qwenhost lab down",
         )
 

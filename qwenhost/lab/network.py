@@ -1,8 +1,8 @@
 """The lab's network: a bridge in its own namespace, one namespace per host, one interface in the machine's.
 
 The machine's settings are not touched: nothing is forwarded out of the lab, and no address is translated.
-The bridge's namespace is the hosts' gateway; it has no route onwards, so that what is not in the lab fails at once
-instead of after a time-out.
+The bridge's namespace is the hosts' gateway; it has no route onwards, so that what is not in the lab fails at
+once instead of after a time-out.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def namespaces(lab: Lab) -> list[str]:
 
 
 def refuse_overlap(lab: Lab) -> None:
-    """Raise QwenhostError when an address or route of the machine overlaps the lab's range and is not the lab's."""
+    """Raise QwenhostError when an address or route that is not the lab's overlaps its range."""
     addresses = json.loads(_ip("-j -4 addr"))
     routes = json.loads(_ip("-j -4 route show table all"))
     for network, device in overlapping([*_addressed(addresses), *_routed(routes)]):

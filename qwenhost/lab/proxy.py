@@ -56,15 +56,18 @@ async def serve_client(client: Streams, allowed: set[Origin]) -> None:
         try:
             request = parse_request(await reader.readuntil(b"\r\n\r\n"))
         except (ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return await _refuse(writer, "400 Bad Request")
+            await _refuse(writer, "400 Bad Request")
+            return
         verdict = "allowed" if request.origin in allowed else "refused"
         print(f"{verdict} {request.origin[0]}:{request.origin[1]}", flush=True)
         if verdict == "refused":
-            return await _refuse(writer, "403 Forbidden")
+            await _refuse(writer, "403 Forbidden")
+            return
         try:
             origin = await asyncio.wait_for(asyncio.open_connection(*request.origin), CONNECT_TIMEOUT_SECONDS)
         except (OSError, TimeoutError):
-            return await _refuse(writer, "502 Bad Gateway")
+            await _refuse(writer, "502 Bad Gateway")
+            return
         await _relay(request, client, origin)
 
 

@@ -1,4 +1,4 @@
-"""Which hosts the lab's package proxy may reach: those that this machine's own APT and pip are set up to use."""
+"""Which hosts the lab's package proxy may reach: those that this machine's own APT and pip use."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _pip(*arguments: str) -> str:
 
 
 def _file_urls(index: str) -> list[str]:
-    """Where the index keeps pip's own files; empty when it does not answer (then only the index is allowed)."""
+    """Where the index keeps pip's own files; empty when it does not answer (only it is allowed then)."""
     page = urljoin(index.rstrip("/") + "/", "pip/")
     request = urllib.request.Request(page, headers={"Accept": SIMPLE_JSON})
     try:

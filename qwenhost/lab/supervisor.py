@@ -38,7 +38,7 @@ def guest_command(host: LabHost) -> list[str]:
 def supervise(host: LabHost) -> int:
     """Run the guest until it halts; returns the exit code of its last run. SIGTERM halts the guest."""
     cgroups.join(cgroups.of_supervisor(host))
-    # Guests may write their own network settings under /proc/sys, and nothing else there: it is the machine's.
+    # Guests may write their own network settings under /proc/sys; the rest is the machine's.
     environment = os.environ | {"SYSTEMD_NSPAWN_API_VFS_WRITABLE": "network"}
     command, halting = guest_command(host), False
     guest: subprocess.Popen[bytes] | None = None
