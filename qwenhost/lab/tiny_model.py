@@ -43,7 +43,7 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TRANSFORMERS_VE
 
 
 def build(cache: Path = wheelhouse.CACHE) -> Path:
-    """Make `cache`/models/tiny-qwen3.5 complete and return it, with messages on stderr. Raises QwenhostError."""
+    """Make `cache`/models/tiny-qwen3.5 complete and return it; speaks on stderr. Raises QwenhostError."""
     target = cache / "models" / NAME
     marker = target / _MARKER
     if marker.is_file() and marker.read_text(encoding="utf-8").strip() == _key():

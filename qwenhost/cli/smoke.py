@@ -1,0 +1,60 @@
+"""`qwenhost smoke`: ask a served model a question and check the answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from qwenhost.records.errors import FAILED, UNSEEN, QwenhostError
+from qwenhost.records.finding import Finding, HostReport, Verdict
+from qwenhost.reports import json_report
+from qwenhost.workflows import smoke
+
+
+@click.command()
+@click.argument("url")
+@click.option("--api-key-file", type=click.Path(path_type=Path), help="File that holds the API key.")
+@click.option("--model", default="", help="Served name; left out: whatever is served first.")
+@click.option("--question", default=smoke.QUESTION, show_default=True)
+@click.option("--expect", default=smoke.EXPECT, show_default=True, help="Regular expression for the answer.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+def command(
+    url: str, api_key_file: Path | None, model: str, question: str, expect: str, as_json: bool
+) -> int:
+    """Ask the model served at URL (such as http://127.0.0.1:8000) a question and check the answer.
+
+    Also looks at health, served name, streaming, refusal of wrong keys and metrics.
+    """
+    key = _read_key(api_key_file) if api_key_file else ""
+    report = HostReport(url, "", smoke.smoke(url, key, model, question=question, expect=expect))
+    click.echo(json_report.render([report]) if as_json else _rows(report.findings))
+    return _exit_code(report)
+
+
+def _read_key(path: Path) -> str:
+    try:
+        key = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise QwenhostError(f"cannot read the API key: {path}: {error}") from error
+    if not key or not key.isascii() or not key.isprintable():
+        raise QwenhostError(f"{path} holds no API key", hint="one line of printable ASCII is expected")
+    return key
+
+
+def _rows(findings: tuple[Finding, ...]) -> str:
+    return "\n".join(line for finding in findings for line in _row(finding))
+
+
+def _row(finding: Finding) -> list[str]:
+    """Answers are the point of this command, so passed checks are shown, too."""
+    row = [f"{finding.verdict:<8}{finding.check:<20}{finding.observed}"]
+    if finding.verdict is not Verdict.FAIL:
+        return row
+    return [*row, f"{'':8}expected: {finding.expected}", f"{'':8}{finding.remedy.text}"]
+
+
+def _exit_code(report: HostReport) -> int:
+    if report.count(Verdict.FAIL):
+        return FAILED
+    return UNSEEN if report.count(Verdict.UNKNOWN) else 0
