@@ -51,8 +51,8 @@ class HostStatus:
 def up(lab: Lab, count: int, simulated: Simulated, install: Install) -> list[HostStatus]:
     """Bring `count` hosts up and wait until each has booted.
 
-    A host that runs is left as it is; one that died, or lost a part, is cleared and made afresh. `install` puts
-    the simulator into a host's root before its boot.
+    A host that runs is left as it is; one that died, or lost a part, is cleared and made afresh.
+    `install` puts the simulator into a host's root before its boot.
     """
     require_root()
     require_tools()

@@ -1,8 +1,9 @@
 """Stand-ins for kernel settings that a container shares with its machine, so that they can be tuned.
 
-`vm`, hugepages and devices are the simulator's. Here are `net.core`, of which a network namespace owns a part,
-and single keys of `kernel` and `fs`. A stand-in is a plain file with the machine's value: it takes any value,
-and no kernel acts on it. Keys that the host does own, such as net.core.somaxconn and all of net.ipv4, stay real.
+`vm`, hugepages and devices are the simulator's. Here are `net.core`, of which a network namespace
+owns a part, and single keys of `kernel` and `fs`. A stand-in is a plain file with the machine's
+value: it takes any value, and no kernel acts on it. Keys that the host does own, such as
+net.core.somaxconn and all of net.ipv4, stay real.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ SHARED_KEYS = (
     "kernel/threads-max",
 )
 
-# A key is the host's own when it is writable: those of the machine are read-only here, or not there. No mount is
-# left outside /proc: systemd would unmount it on shutdown, and the settings under it.
+# A key is the host's own when it is writable: those of the machine are read-only here, or not there.
+# No mount is left outside /proc: systemd would unmount it on shutdown, and then not finish.
 SCRIPT = f"""\
 #!/bin/sh
 # Binds plain files over the kernel settings that this simulated host shares with its machine.
@@ -58,7 +59,8 @@ find fs kernel -type f | while read -r key; do
 done
 """
 
-# systemd-sysctl overwrites a key without truncating it: right for a kernel, but a plain file keeps the longer tail.
+# systemd-sysctl overwrites a key without truncating it: a kernel does not mind, but a plain file keeps
+# the tail of a longer value.
 TIDY = """\
 #!/bin/sh
 # Cuts each stand-in under /proc/sys, the simulator's too, to the one line that was written last.
