@@ -82,11 +82,21 @@ def alarms(report: HostReport, *verdicts: Verdict) -> list[Group]:
 
 
 def consequences(report: HostReport, cause: str) -> list[Group]:
-    """Return what a failed check explains. What was merely not seen because of it is counted, not listed."""
-    told = [finding for finding in report.findings if finding.cause == cause]
+    """Return what a failed check explains, at any distance. What it merely hid is counted, not listed."""
+    told = [finding for finding in report.findings if finding.cause and _root(report, finding) == cause]
     alarmed = grouped(finding for finding in told if finding.verdict is not Verdict.UNKNOWN)
     hidden = [finding for finding in told if finding.verdict is Verdict.UNKNOWN]
     return [*alarmed, *([_hidden(hidden)] if hidden else [])]
+
+
+def _root(report: HostReport, finding: Finding) -> str:
+    """Return the check at the start of a chain of causes."""
+    causes = {other.check: other.cause for other in report.findings if other.cause}
+    at, seen = finding.cause, {finding.check}
+    while at in causes and at not in seen:
+        seen.add(at)
+        at = causes[at]
+    return at
 
 
 def _hidden(findings: list[Finding]) -> Group:

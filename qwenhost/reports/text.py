@@ -55,8 +55,12 @@ def host_lines(report: HostReport) -> Iterable[Line]:
         if report.hint:
             yield line(f"  hint: {report.hint}")
         return
-    for group in alarms(report, Verdict.FAIL, Verdict.WARN):
-        yield from _group_lines(group, report)
+    groups = alarms(report, Verdict.FAIL, Verdict.WARN)
+    last = {group.check: group for group in groups if group.verdict is Verdict.FAIL}
+    for group in groups:
+        yield from _group_lines(group)
+        if last.get(group.check) is group:
+            yield from (_group_line(told, indent=7) for told in consequences(report, group.check))
     for missing in unseen(report):
         yield line("  ", (NAMES[Verdict.UNKNOWN], STYLES[Verdict.UNKNOWN]), f" {missing}")
     for group in alarms(report, Verdict.NOTE):
@@ -91,12 +95,10 @@ def _without_host(report: HostReport) -> str:
     return report.error.removeprefix(f"{report.host}: ")
 
 
-def _group_lines(group: Group, report: HostReport) -> Iterable[Line]:
+def _group_lines(group: Group) -> Iterable[Line]:
     yield _group_line(group, indent=2)
     if group.evidence:
-        yield line(f"         read: {group.evidence}")
-    for consequence in consequences(report, group.check):
-        yield _group_line(consequence, indent=7)
+        yield line(f"       read: {group.evidence}")
 
 
 def _group_line(group: Group, indent: int) -> Line:

@@ -1,0 +1,29 @@
+"""`qwenhost sources`: everything that would be read on a host."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+
+from qwenhost.records.source import Source
+
+
+@click.command()
+def command() -> None:
+    """List everything that doctor reads on a host; nothing else is run there."""
+    from qwenhost.facts.registry import sources
+
+    width = max(len(source.name) for source in sources())
+    for source in sources():
+        click.echo(f"{source.name.ljust(width)}  {_what(source)}")
+
+
+def _what(source: Source) -> str:
+    if source.kind == "command":
+        return f"run   {shlex.join(source.argv)}"
+    if source.kind == "http":
+        return f"GET   {source.url}"
+    if source.kind == "nvml":
+        return "NVML  queries of the driver's library, no setters"
+    return f"read  {' '.join(source.paths)}"
