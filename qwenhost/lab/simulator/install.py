@@ -63,9 +63,9 @@ def _install_programs(root: Path) -> None:
     package = root / "usr/lib/a100sim/a100sim"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(HERE / "guest", package, dirs_exist_ok=True, ignore=ignored)
-    _script(root / "usr/lib/a100sim/run", 'exec /usr/bin/python3 -m a100sim "$@"')
+    _script(root / "usr/lib/a100sim/run", 'exec /usr/bin/python3 -S -m a100sim "$@"')
     for name in PROGRAMS:
-        _script(root / "usr/bin" / name, f'exec /usr/bin/python3 -m a100sim {name} "$@"')
+        _script(root / "usr/bin" / name, f'exec /usr/bin/python3 -S -m a100sim {name} "$@"')
     folder = root / LIBRARY_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"libnvidia-ml.so.{boards.DRIVER}"
