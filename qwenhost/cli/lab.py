@@ -59,10 +59,10 @@ def status(name: str, as_json: bool) -> None:
     lab = Lab(name)
     found = lifecycle.status(lab)
     if as_json:
-        hosts = [asdict(host) | {"faults": _faults(lab.named(host.name))} for host in found]
+        hosts = [asdict(host) | {"faults": active_faults(lab.named(host.name))} for host in found]
         click.echo(json.dumps({"schema": 1, "lab": name, "hosts": hosts}, indent=2))
     elif found:
-        _print(found, {host.name: _faults(lab.named(host.name)) for host in found})
+        _print(found, {host.name: active_faults(lab.named(host.name)) for host in found})
     else:
         click.echo(f"lab {name} is down")
     if not all(host.running and host.ssh for host in found):
@@ -126,7 +126,8 @@ def _built(name: str) -> Any:
     return _module(name).build()
 
 
-def _faults(host: LabHost) -> list[str]:
+def active_faults(host: LabHost) -> list[str]:
+    """The faults injected into the host; none where its root is not mounted."""
     active: list[str] = _module("simulator.faults").active(host.root) if host.root.is_mount() else []
     return active
 

@@ -59,10 +59,15 @@ def module(name: str, *arguments: str) -> list[str]:
 
 
 def start_detached(command: list[str], log: Path) -> None:
-    """Start a process in a session of its own, with its output appended to a file."""
+    """Start a process that is no child of this one, with its output appended to a file."""
     with log.open("ab") as output:
-        subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, cwd="/"
+        subprocess.run(
+            ["setsid", "--fork", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            check=True,
         )
 
 
