@@ -28,6 +28,8 @@ _THIRD = re.compile(r"^\W*\|\s+\|\s+\|\s*(?P<mig>Enabled\*?|Disabled\*?|N/A)\s*\
 def gpus_from_table(capture: Capture) -> Gpus:
     """Parse the rows of all GPUs; raises Unparsable for a message in place of a table."""
     lines = [line.strip("* ") for line in plain(capture.text).splitlines()]
+    if any(line.startswith("No devices were found") for line in lines):
+        return Gpus((), 0)
     if not any("NVIDIA-SMI" in line and line.startswith("|") for line in lines):
         raise Unparsable(f"no table: {capture.text.strip()[:80]}")
     heads = [number for number, line in enumerate(lines) if _FIRST.match(line)]

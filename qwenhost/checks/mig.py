@@ -1,0 +1,156 @@
+"""MIG: mode and layout as declared, and used as it can be used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each
+from qwenhost.facts.cuda_errors import CudaErrors
+from qwenhost.facts.gpus import Gpu, Gpus
+from qwenhost.facts.mig import MigInstances
+from qwenhost.records.desired import Expectations, MigLayout
+from qwenhost.records.finding import Verdict, by_hand, by_reboot, by_role
+
+HOST = "host"
+
+_ROLE = by_role("gpu_partitions")
+
+
+def _managed(want: Expectations) -> bool:
+    return want.mig is not None
+
+
+def _declared(index: int | None, want: Expectations) -> MigLayout | None:
+    return next((layout for layout in want.mig or () if layout.gpu == index), None)
+
+
+@check("mig.mode", remedy=_ROLE, consequence_of=DRIVER_ANSWERS)
+def mode(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
+    """MIG mode is what was declared, on every GPU, with no change waiting for a reset.
+
+    A GPU in MIG mode without instances runs no CUDA program; one that should be partitioned and is not is taken whole
+    by the first. The mode survives a reboot, the instances do not.
+    """
+    yield from each(gpus, _mode_of, lambda gpu, text: _mode(gpu, text, want))
+
+
+def _mode_of(gpu: Gpu) -> str | None:
+    """Return on or off; "unsupported" for a product that was read and has no MIG."""
+    if gpu.mig is not None:
+        return "on" if gpu.mig else "off"
+    return "unsupported" if gpu.performance_state is not None or gpu.memory_total_mib is not None else None
+
+
+def _mode(gpu: Gpu, text: str, want: Expectations) -> Judgement:
+    layout = _declared(gpu.index, want)
+    if layout and text != ("on" if layout.enabled else "off"):
+        wanted = "on" if layout.enabled else "off"
+        return Judgement(gpu.subject, Verdict.FAIL, text, wanted, origin=layout.origin)
+    if text == "unsupported":
+        return skip(gpu.subject, "no MIG")
+    if gpu.mig_pending is not None and gpu.mig_pending != gpu.mig:
+        waits = f"{text}, {'on' if gpu.mig_pending else 'off'} after a reset"
+        reset = by_reboot("Stop what uses the GPU and reset it, or reboot.")
+        return Judgement(gpu.subject, Verdict.WARN, waits, "no change pending", remedy=reset)
+    if text == "on" and layout is None:
+        return note(gpu.subject, "on", expected="not declared")
+    return Judgement(gpu.subject, Verdict.PASS, text, text)
+
+
+@check(
+    "mig.layout",
+    remedy=_ROLE,
+    applies=_managed,
+    skipped="partitions are not declared",
+    consequence_of=(*DRIVER_ANSWERS, "mig.mode"),
+)
+def layout(instances: MigInstances, want: Expectations) -> Iterator[Judgement]:
+    """Each GPU has the MIG devices that were declared, no fewer and no others.
+
+    Instances are lost at each reboot and reset and have to be made again before the services that use them start.
+    """
+    for declared in want.mig or ():
+        yield _layout(declared, instances)
+    if not want.mig:
+        yield judged(HOST, not instances.devices, observed=f"{len(instances.devices)} MIG devices", expected="none")
+
+
+def _layout(declared: MigLayout, instances: MigInstances) -> Judgement:
+    there = instances.on(declared.gpu)
+    wanted = Counter(declared.profiles if declared.enabled else ())
+    named = all(device.profile for device in there)
+    same = Counter(device.profile for device in there) == wanted if named else None
+    if len(there) != wanted.total():
+        same = False
+    return judged(
+        f"gpu{declared.gpu}",
+        same,
+        observed=_counted(Counter(device.profile or "unnamed" for device in there)),
+        expected=_counted(wanted),
+        origin=declared.origin,
+    )
+
+
+def _counted(profiles: Counter[str]) -> str:
+    return ", ".join(f"{name} x{times}" for name, times in sorted(profiles.items())) or "none"
+
+
+@check(
+    "mig.one-per-process",
+    remedy=by_hand("Give each process one MIG device (CUDA_VISIBLE_DEVICES=MIG-...), with tensor parallel size 1."),
+    consequence_of=DRIVER_ANSWERS,
+)
+def one_per_process(gpus: Gpus | None, errors: CudaErrors | None, want: Expectations) -> Iterator[Judgement]:
+    """No process is given more than one MIG device.
+
+    CUDA enumerates a single MIG device per process: a program that counts on two stops with an assertion or an invalid
+    device ordinal.
+    """
+    if gpus is None:
+        return
+    if not any(gpu.mig for gpu in gpus.gpus):
+        yield skip(HOST, "MIG is off") if any(gpu.mig is False for gpu in gpus.gpus) else skip(HOST, "no MIG")
+        return
+    greedy = errors.of("more devices than visible") if errors else None
+    if greedy:
+        yield Judgement(HOST, Verdict.FAIL, "a process counts on more", "one MIG device", evidence=greedy.line)
+    for instance in want.serving.instances if want.serving else ():
+        size = _tensor_parallel(instance.args)
+        if instance.mig:
+            yield judged(f"vllm {instance.name}", size == 1, observed=f"tensor parallel size {size}", expected="1")
+    if errors and not greedy:
+        yield Judgement(HOST, Verdict.PASS, "no program failed for want of a second device")
+    elif not greedy and not want.serving:
+        yield skip(HOST, "nothing declared, and no program's output was seen")
+
+
+def _tensor_parallel(args: object) -> int:
+    value = args.get("tensor-parallel-size", 1) if hasattr(args, "get") else 1
+    return int(str(value))
+
+
+@check(
+    "mig.p2p",
+    remedy=by_hand("Use MIG devices for independent processes; for tensor parallelism switch MIG off."),
+    consequence_of=(*DRIVER_ANSWERS, "mig.one-per-process"),
+)
+def p2p(gpus: Gpus | None, errors: CudaErrors | None) -> Iterator[Judgement]:
+    """Nothing expects MIG devices to talk to one another.
+
+    There is no NCCL and no peer access between MIG devices of different GPUs: two ranks on one GPU are refused as a
+    duplicate.
+    """
+    if gpus is None:
+        return
+    if not any(gpu.mig for gpu in gpus.gpus):
+        yield skip(HOST, "MIG is off")
+        return
+    twice = errors.of("one gpu twice") if errors else None
+    if twice:
+        yield Judgement(HOST, Verdict.FAIL, "NCCL between MIG devices", "none", evidence=twice.line)
+    elif errors:
+        yield Judgement(HOST, Verdict.PASS, "no program tried")
+    else:
+        yield skip(HOST, "no program's output was seen")

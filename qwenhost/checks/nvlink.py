@@ -1,0 +1,193 @@
+"""NVLink: all links up, all pairs joined, no errors."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.per_gpu import DRIVER_ANSWERS
+from qwenhost.expectations.driver_tables import xid, xids
+from qwenhost.facts.gpus import Gpus
+from qwenhost.facts.kernel_log import KernelEvent, KernelEvents
+from qwenhost.facts.nvlink import GpuLinks, NvLinks
+from qwenhost.facts.topology import Topology
+from qwenhost.records.desired import Expectations
+from qwenhost.records.finding import Verdict, by_hand, by_hardware
+
+HOST = "host"
+
+_CAUSES = (*DRIVER_ANSWERS, "gpu.on-bus", "gpu.count", "fabric.running", "fabric.switches")
+
+
+@check(
+    "nvlink.links",
+    remedy=by_hardware("Reset the GPUs or reboot; if the link stays down, service baseboard, board or bridge."),
+    consequence_of=_CAUSES,
+)
+def links(nvlinks: NvLinks, gpus: Gpus | None, want: Expectations) -> Iterator[Judgement]:
+    """Every NVLink that the product has is up.
+
+    With links down, tensor parallel traffic is squeezed through fewer links or through PCIe: it works, slowly. A single
+    GPU needs none, MIG switches them off, and PCIe cards have them only where bridges are fitted.
+    """
+    if len(nvlinks.gpus) == 1 and nvlinks.gpus[0].index >= 0:
+        yield skip(HOST, "one GPU")
+        return
+    most = max((len(gpu.up) for gpu in nvlinks.gpus), default=0)
+    for gpu in nvlinks.gpus:
+        if gpu.silence == "mig" or _in_mig(gpu.index, gpus):
+            yield skip(gpu.subject, "MIG is on")
+        elif want.sku and want.sku.nvlink_links is not None and not _bridged_form(want):
+            yield _against(gpu, want.sku.nvlink_links, want.sku.origin, bool(gpus and gpus.virtual))
+        elif want.sku and _bridged_form(want) and _declared(gpu.index, want):
+            yield _against(gpu, want.sku.nvlink_links or most, "inventory: bridged pairs", False)
+        else:
+            yield _against_peers(gpu, most, want)
+
+
+def _bridged_form(want: Expectations) -> bool:
+    return want.sku is not None and not want.sku.form.startswith("sxm")
+
+
+def _declared(index: int, want: Expectations) -> bool:
+    return any(index in pair for pair in want.bridged_pairs)
+
+
+def _in_mig(index: int, gpus: Gpus | None) -> bool:
+    return any(gpu.index == index and bool(gpu.mig) for gpu in gpus.gpus) if gpus else False
+
+
+def _against(gpu: GpuLinks, expected: int, origin: str, virtual: bool) -> Judgement:
+    if expected == 0:
+        return skip(gpu.subject, "the product has no NVLink")
+    return judged(
+        gpu.subject,
+        len(gpu.up) == expected,
+        observed=_told(gpu),
+        expected=f"{expected} links up",
+        otherwise=Verdict.WARN if virtual and not gpu.links else Verdict.FAIL,
+        origin=origin,
+    )
+
+
+def _against_peers(gpu: GpuLinks, most: int, want: Expectations) -> Judgement:
+    """Judge without a product's figure: by the links that the GPU lists itself, and by its peers."""
+    if not gpu.up and (_bridged_form(want) or most == 0):
+        return note(gpu.subject, f"{_told(gpu)}: no bridge, or none in use")
+    lacking = bool(gpu.down) or len(gpu.up) < most
+    worst = Verdict.WARN if _bridged_form(want) else Verdict.FAIL
+    return judged(
+        gpu.subject, not lacking, observed=_told(gpu), expected=f"{most} links up, as its peers", otherwise=worst
+    )
+
+
+def _told(gpu: GpuLinks) -> str:
+    if not gpu.links:
+        return gpu.silence
+    down = f", down: {_ranges(gpu.down)}" if gpu.down else ""
+    return f"{len(gpu.up)} of {len(gpu.links)} links up{down}"
+
+
+def _ranges(numbers: tuple[int, ...]) -> str:
+    """Return numbers as ranges: 0-3, 8."""
+    parts = list[list[int]]()
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
+
+
+@check(
+    "nvlink.topology",
+    remedy=by_hand("Look at nvlink.links and the fabric manager's log; restart it, then reboot."),
+    consequence_of=(*_CAUSES, "nvlink.links"),
+)
+def topology(matrix: Topology, gpus: Gpus | None, want: Expectations) -> Iterator[Judgement]:
+    """All GPU pairs that NVLink should join are joined, with all their links.
+
+    Where a pair shows SYS, NODE, PHB, PXB or PIX in place of NV12, NCCL goes through PCIe and host memory.
+    """
+    if len(matrix.gpus) < 2:
+        yield skip(HOST, "one GPU")
+    elif gpus and any(gpu.mig for gpu in gpus.gpus):
+        yield skip(HOST, "MIG is on")
+    elif want.bridged_pairs and _bridged_form(want):
+        yield from _bridges(matrix, want)
+    else:
+        yield from _mesh(matrix, _expected_cell(matrix, want), want)
+
+
+def _expected_cell(matrix: Topology, want: Expectations) -> str | None:
+    """Return the product's cell for this many GPUs, or, without one, what at least half of the pairs have."""
+    declared = want.sku.nvlink_matrix.get(want.gpus or len(matrix.gpus)) if want.sku else None
+    if declared:
+        return declared
+    cell, times = Counter(matrix.cells.values()).most_common(1)[0]
+    return cell if cell.startswith("NV") and times * 2 >= len(matrix.cells) else None
+
+
+def _bridges(matrix: Topology, want: Expectations) -> Iterator[Judgement]:
+    full = f"NV{want.sku.nvlink_links}" if want.sku and want.sku.nvlink_links else "NV12"
+    for one, two in want.bridged_pairs:
+        cell = matrix.cells.get((one, two))
+        held = None if cell is None else cell == full
+        yield judged(f"gpu{one}-gpu{two}", held, observed=cell or "", expected=full, origin="inventory: bridged pairs")
+
+
+def _mesh(matrix: Topology, expected: str | None, want: Expectations) -> Iterator[Judgement]:
+    if expected is None:
+        joined = sorted({cell for cell in matrix.cells.values() if cell.startswith("NV")})
+        kinds = ", ".join(joined) or "PCIe only"
+        lacking = want.sku is not None and want.sku.form.startswith("sxm") and not joined
+        worst = Verdict.WARN if lacking else Verdict.NOTE
+        yield Judgement(HOST, worst, kinds, "no expectation for this product and GPU count")
+        return
+    wrong = {pair: cell for pair, cell in matrix.cells.items() if cell != expected and pair[0] < pair[1]}
+    counts = Counter(gpu for pair in wrong for gpu in pair)
+    alone = [gpu for gpu, times in counts.items() if times == len(matrix.gpus) - 1]
+    for gpu in sorted(alone):
+        cells = ", ".join(sorted(set(matrix.peers(gpu).values())))
+        yield Judgement(f"gpu{gpu} with every peer", Verdict.FAIL, cells, expected)
+    for (one, two), cell in wrong.items():
+        if one not in alone and two not in alone:
+            yield Judgement(f"gpu{one}-gpu{two}", Verdict.FAIL, cell, expected)
+    if not wrong:
+        yield Judgement(HOST, Verdict.PASS, f"{expected} between all {len(matrix.gpus)} GPUs", expected)
+
+
+@check(
+    "nvlink.errors",
+    remedy=by_hand("Reset the GPUs of that link and restart the fabric manager; if it returns, service the link."),
+)
+def errors(kernel: KernelEvents) -> Iterator[Judgement]:
+    """Neither GPUs nor NVSwitches report link errors.
+
+    A link with errors replays or goes down; jobs that use it die with NCCL errors. On switch systems all GPUs are hit.
+    """
+    told = {number for number, meaning in xids().items() if meaning.told_by == "nvlink.errors"}
+    seen = dict[tuple[str, str], list[KernelEvent]]()
+    for event in (*kernel.xids(*told), *kernel.of("sxid")):
+        seen.setdefault((event.bus_id, _link(event.text)), []).append(event)
+    for (where, link), events in seen.items():
+        yield _error(where, link, events)
+    if not seen:
+        yield Judgement(HOST, Verdict.PASS, "no NVLink error in the kernel log")
+
+
+def _error(where: str, link: str, events: list[KernelEvent]) -> Judgement:
+    event = events[-1]
+    device = "gpu" if event.kind == "xid" else "nvswitch"
+    soft = event.kind == "sxid" and re.search(r"non-fatal", event.text, re.IGNORECASE)
+    verdict = xid(event.number).verdict if event.kind == "xid" else Verdict.WARN if soft else Verdict.FAIL
+    name = "Xid" if event.kind == "xid" else "SXid"
+    subject = f"{device} {where}{f' link {link}' if link else ''}"
+    return Judgement(subject, verdict, f"{name} {event.number} x{len(events)}", "none", evidence=event.text)
+
+
+def _link(text: str) -> str:
+    found = re.search(r"\blink (\d+)", text, re.IGNORECASE)
+    return found[1] if found else ""

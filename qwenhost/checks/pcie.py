@@ -1,0 +1,252 @@
+"""The PCIe link of each GPU: its width, its speed, what lies above it, and its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from qwenhost.checks.declare import Judgement, check, note
+from qwenhost.checks.per_gpu import DRIVER_ANSWERS
+from qwenhost.facts.gpus import Gpu, Gpus
+from qwenhost.facts.kernel_log import KernelEvents
+from qwenhost.facts.pci import PciDevice, PciDevices
+from qwenhost.records.desired import Expectations
+from qwenhost.records.finding import Remedy, Verdict, by_firmware, by_hardware
+
+_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
+"""GT/s -> PCIe generation (PCI Express Base Specification)."""
+
+_RESEAT = by_hardware("Reseat the board and its riser; if it trains narrow in another slot, too, replace it.")
+_SLOT = by_hardware("Move the board to a slot with all lanes, or undo the slot's bifurcation in the firmware setup.")
+
+
+@dataclass(frozen=True)
+class _Link:
+    """One GPU as driver and bus see it together."""
+
+    subject: str
+    gpu: Gpu | None
+    device: PciDevice | None
+
+    @property
+    def width(self) -> int | None:
+        """The narrowest width that was seen."""
+        return min(_seen(self.gpu and self.gpu.width_current, self.device and self.device.width_current), default=None)
+
+    @property
+    def width_max(self) -> int | None:
+        """What card and slot could do; the bus knows the card, the driver the lesser of both."""
+        return max(_seen(self.gpu and self.gpu.width_max, self.device and self.device.width_max), default=None)
+
+
+def _seen(*values: int | None) -> list[int]:
+    return [value for value in values if value]
+
+
+def _links(gpus: Gpus | None, pci: PciDevices | None) -> list[_Link]:
+    known = {gpu.bus_id: gpu for gpu in gpus.answering if gpu.bus_id} if gpus else {}
+    on_bus = {device.bus_id: device for device in pci.gpus if not device.unreachable} if pci else {}
+    return [
+        _Link(known[key].subject if key in known else f"gpu {key}", known.get(key), on_bus.get(key))
+        for key in dict.fromkeys([*known, *on_bus])
+    ]
+
+
+def _virtual(gpus: Gpus | None, pci: PciDevices | None) -> bool:
+    return bool((gpus and gpus.virtual) or (pci and pci.virtual))
+
+
+@check("pcie.link-width", remedy=_RESEAT, consequence_of=DRIVER_ANSWERS)
+def link_width(gpus: Gpus | None, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
+    """Each GPU has all its PCIe lanes.
+
+    A board that trains with half its lanes loads weights and offloads at half the rate, and nothing else tells. The
+    product's own width counts: what the driver calls maximum is already cut down to what the slot can do.
+    """
+    virtual = _virtual(gpus, pci)
+    for link in _links(gpus, pci):
+        if link.width is not None:
+            yield _width(link, pci, want, virtual)
+    for device in pci.devices if pci else ():
+        if _narrow(device) and not device.is_gpu and not device.is_bridge:
+            yield note(
+                f"{device.bus_id} (not a GPU)",
+                f"x{device.width_current}",
+                expected=f"x{device.width_max}",
+                evidence=device.name or "",
+            )
+
+
+def _narrow(device: PciDevice) -> bool:
+    return bool(device.width_current and device.width_max and device.width_current < device.width_max)
+
+
+def _width(link: _Link, pci: PciDevices | None, want: Expectations, virtual: bool) -> Judgement:
+    sku, width = want.sku, link.width or 0
+    expected = (sku.pcie_width if sku else None) or link.width_max
+    if expected is None:
+        return Judgement(link.subject, Verdict.UNKNOWN, f"x{width}", "the product's width, which is not known")
+    mild = virtual or sku is None or sku.pcie_width is None
+    place, remedy = _place(link, pci, expected)
+    return Judgement(
+        link.subject,
+        Verdict.PASS if width >= expected else Verdict.NOTE if mild else Verdict.FAIL,
+        f"x{width}" if width >= expected else f"x{width} ({place})",
+        f"x{expected}",
+        origin=sku.origin if sku else "",
+        remedy=remedy,
+    )
+
+
+def _place(link: _Link, pci: PciDevices | None, expected: int) -> tuple[str, Remedy]:
+    """Tell card, slot and port apart, as far as it was seen."""
+    above = pci.at(link.device.upstream) if pci and link.device else None
+    if above and above.width_max and above.width_max < expected:
+        return f"the port above, {above.bus_id}, has x{above.width_max}", _SLOT
+    if above and above.width_max:
+        return f"the port above, {above.bus_id}, could do x{above.width_max}", _RESEAT
+    if link.gpu and link.gpu.width_max and link.gpu.width_max < expected:
+        return f"card and slot together do x{link.gpu.width_max}", _SLOT
+    return "port above not seen", _RESEAT
+
+
+@check(
+    "pcie.upstream",
+    remedy=by_hardware("Service the switch or riser above the GPUs: its own link to the processor is narrow."),
+    consequence_of=("pcie.link-width",),
+)
+def upstream(pci: PciDevices, want: Expectations) -> Iterator[Judgement]:
+    """Every port between a GPU and the processor has as many lanes as the GPU.
+
+    Behind a PCIe switch the GPU's own link may be whole while the switch's link to the processor is not.
+    """
+    expected = want.sku.pcie_width if want.sku else None
+    chains = {device: list(_above(device, pci)) for device in pci.gpus}
+    for device, ports in chains.items():
+        narrow = [port for port in ports if port.width_current and port.width_current < (expected or 0)]
+        if narrow:
+            yield Judgement(
+                f"gpu {device.bus_id}",
+                Verdict.NOTE if pci.virtual else Verdict.WARN,
+                f"port {narrow[0].bus_id} has x{narrow[0].width_current}",
+                f"x{expected}",
+            )
+        elif expected and any(port.width_current for port in ports):
+            yield Judgement(f"gpu {device.bus_id}", Verdict.PASS, "all ports above it are whole")
+    if not expected or (pci.virtual and not any(chains.values())) or not pci.gpus:
+        yield Judgement("host", Verdict.SKIP, "no product with a known width, or no port to be seen")
+
+
+def _above(device: PciDevice, pci: PciDevices) -> Iterator[PciDevice]:
+    seen = {device.bus_id}
+    port = pci.at(device.upstream)
+    while port and port.bus_id not in seen:
+        seen.add(port.bus_id)
+        yield port
+        port = pci.at(port.upstream)
+
+
+@check(
+    "pcie.link-speed",
+    remedy=by_firmware("Set the slot to its full speed in the firmware setup; then check riser and retimer."),
+    consequence_of=DRIVER_ANSWERS,
+)
+def link_speed(gpus: Gpus | None, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
+    """Each GPU's PCIe link runs at full speed while the GPU works.
+
+    An idle GPU may slow its link down to save power, so a lower generation counts only under load; what card and slot
+    can do together counts always.
+    """
+    virtual = _virtual(gpus, pci)
+    for link in _links(gpus, pci):
+        if link.gpu and link.gpu.generation_current:
+            yield _speed(link.subject, link.gpu, want, virtual)
+        elif link.device and link.device.speed_current and link.device.speed_max:
+            yield _bus_speed(link.subject, link.device)
+
+
+def _speed(subject: str, gpu: Gpu, want: Expectations, virtual: bool) -> Judgement:
+    best = (want.sku.pcie_generation if want.sku else None) or gpu.generation_card or gpu.generation_max
+    now, together = gpu.generation_current or 0, gpu.generation_max or best
+    if best is None or together is None or now >= best:
+        return Judgement(subject, Verdict.PASS, f"generation {now}", f"generation {best or now}")
+    known = want.sku is not None and not virtual
+    if together < best and now >= together:
+        verdict = Verdict.WARN if known else Verdict.NOTE
+        return Judgement(subject, verdict, f"generation {now}, slot limits it", f"generation {best}")
+    working = bool(gpu.utilization_percent) and gpu.performance_state in (0, None)
+    return Judgement(
+        subject,
+        Verdict.WARN if working and known else Verdict.NOTE,
+        f"generation {now} " + (f"at {gpu.utilization_percent} % load" if working else "while idle"),
+        f"generation {together}",
+    )
+
+
+def _bus_speed(subject: str, device: PciDevice) -> Judgement:
+    now, best = device.speed_current or 0, device.speed_max or 0
+    full = now >= best
+    seen = f"{now:g} GT/s (generation {_GENERATIONS.get(now, '?')})" + ("" if full else ", load not seen")
+    return Judgement(subject, Verdict.PASS if full else Verdict.NOTE, seen, f"{best:g} GT/s")
+
+
+@check(
+    "pcie.aer",
+    remedy=by_hardware("Reseat the device below that port and its riser; watch whether the errors go on."),
+)
+def aer(kernel: KernelEvents, pci: PciDevices | None) -> Iterator[Judgement]:
+    """The PCIe bus reported no errors on the way to a GPU.
+
+    Corrected errors that repeat come from a bad contact, riser or retimer, and often announce a GPU that falls off
+    the bus. Uncorrected ones lose data.
+    """
+    events = dict[str, list[str]]()
+    for event in kernel.of("aer"):
+        events.setdefault(event.bus_id, []).append(event.text)
+    for where, lines in events.items():
+        yield _errors(where, lines, _leads_to_gpu(where, pci))
+    if not events:
+        yield Judgement("host", Verdict.PASS, "no PCIe error in the kernel log")
+
+
+def _leads_to_gpu(where: str, pci: PciDevices | None) -> bool:
+    """Tell whether a GPU is at or below the device; true as long as nothing shows the contrary."""
+    if pci is None or pci.at(where) is None or not any(device.upstream for device in pci.gpus):
+        return True
+    return any(where in (gpu.bus_id, *(port.bus_id for port in _above(gpu, pci))) for gpu in pci.gpus)
+
+
+def _errors(where: str, lines: list[str], concerns_gpu: bool) -> Judgement:
+    received = [line for line in lines if "received" in line]
+    fatal = [line for line in lines if "Uncorrect" in line or "Fatal" in line]
+    repeated = len(received or lines) > 1
+    verdict = Verdict.FAIL if fatal else Verdict.WARN if repeated else Verdict.NOTE
+    return Judgement(
+        f"port {where}" if where else "host",
+        verdict if concerns_gpu else Verdict.NOTE,
+        f"{len(received or lines)} x {'uncorrected' if fatal else 'corrected'} error",
+        "none",
+        evidence=(fatal or lines)[0],
+    )
+
+
+@check(
+    "pcie.bars",
+    remedy=by_firmware("Switch on decoding above 4 GiB and the largest MMIO window in the firmware setup (VM: too)."),
+)
+def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
+    """The firmware gave each GPU the address space that it asks for.
+
+    Without it the driver cannot start the GPU, or peers and network cards reach only a part of its memory.
+    """
+    for event in kernel.of("bar-invalid") if kernel else ():
+        yield Judgement(f"gpu {event.bus_id}", Verdict.FAIL, "a region is invalid", "valid", evidence=event.text)
+    for gpu in gpus.answering if gpus else ():
+        if gpu.bar1_total_mib is not None and gpu.memory_total_mib is not None:
+            yield _bar1(gpu, gpu.bar1_total_mib, gpu.memory_total_mib)
+
+
+def _bar1(gpu: Gpu, bar1_mib: int, memory_mib: int) -> Judgement:
+    whole = bar1_mib >= memory_mib
+    observed = f"BAR1 {bar1_mib} MiB"
+    return Judgement(gpu.subject, Verdict.PASS if whole else Verdict.NOTE, observed, f"{memory_mib} MiB or more")
