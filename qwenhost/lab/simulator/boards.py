@@ -42,6 +42,9 @@ ENGINES: Mapping[int, tuple[int, int, int, int]] = {
 }  # fmt: skip
 """Copy engines, decoders, JPEG and OFA units per profile id (nvidia-smi mig -lgip, public captures)."""
 
+WITHOUT_DECODER = ("1g.5gb",)
+"""The eighth of a 40 GB board has no decoder, that of an 80 GB board has one."""
+
 
 @dataclass(frozen=True)
 class Board:
@@ -208,5 +211,8 @@ def _profiles(table: str) -> dict[str, str]:
 def _profile(row: Mapping[str, object]) -> str:
     number = int(str(row["id"]))
     keys = ("name", "nvml_profile", "compute_slices", "memory_slices", "memory_mib", "multiprocessors", "max_instances")
-    fields = [*(str(row[key]) for key in keys), *map(str, ENGINES[number])]
+    engines = list(ENGINES[number])
+    if str(row["name"]) in WITHOUT_DECODER:
+        engines[1] = 0
+    fields = [*(str(row[key]) for key in keys), *map(str, engines)]
     return ":".join([*fields, ",".join(map(str, PROFILE_ORDER[number]))])

@@ -29,6 +29,7 @@ def install(root: Path, sku: str, gpus: int) -> None:
     home = state.folder(root)
     home.mkdir(parents=True, exist_ok=True)
     (home / "lock").touch()
+    (home / "faults.json").unlink(missing_ok=True)
     state.write(values, root)
     write_tree(root, values)
     write_kernel_files(root, values)

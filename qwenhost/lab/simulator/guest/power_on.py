@@ -88,6 +88,8 @@ def main() -> int:
     home = state.folder()
     with state.change() as values:
         cold_start(values)
+        for entry in faultlog.journal().values():
+            values.update(entry["set"])
     restore_defaults(home)
     cmdline = kernel_command_line(state.root() / "boot/grub/grub.cfg")
     (home / "cmdline").write_text(cmdline + "\n", encoding="utf-8")
