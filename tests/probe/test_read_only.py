@@ -36,8 +36,8 @@ READ_ONLY = [
 """Whole commands that read. One that is not here has to be looked at before it is added."""
 
 CHANGING = re.compile(
-    r"(^| )(-r|--gpu-reset|-pm|-pl|-mig|-cgi|-dgi|-cci|-dci|-e|-p|-c|-C|--clear|--rotate|--vacuum\S*|start|stop"
-    r"|restart|enable|disable|set)( |$)"
+    r"(^| )(-r|--gpu-reset|-pm|-pl|-mig|-cgi|-dgi|-cci|-dci|-e|-p|-c|-C|--clear|--rotate|--vacuum\S*|start"
+    r"|stop|restart|enable|disable|set)( |$)"
 )
 """Words that change something in the commands above."""
 
