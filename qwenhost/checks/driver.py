@@ -22,7 +22,9 @@ _UPDATE = by_hand("Install a driver of a supported branch that is new enough, th
 
 @check(
     "driver.present",
-    remedy=by_hand("Install the driver for the running kernel and load it: modprobe nvidia says why it does not."),
+    remedy=by_hand(
+        "Install the driver for the running kernel and load it: modprobe nvidia says why it does not."
+    ),
     consequence_of=("driver.secure-boot", "driver.dkms", "driver.versions-agree", "pcie.bars"),
 )
 def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
@@ -34,7 +36,9 @@ def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) ->
     if answer.state == "ok":
         yield Judgement(HOST, Verdict.PASS, "answers", expected, evidence=answer.evidence)
     elif answer.state == "hangs":
-        reboot = by_reboot("Reboot the host; if it hangs at once, look for lost GPUs and Xid 119 in the kernel log.")
+        reboot = by_reboot(
+            "Reboot the host; if it hangs at once, look for lost GPUs and Xid 119 in the kernel log."
+        )
         yield Judgement(HOST, Verdict.FAIL, "hangs", expected, evidence=answer.evidence, remedy=reboot)
     elif answer.state == "not loaded" or (answer.state == "absent" and _has_gpus(pci, want)):
         yield Judgement(HOST, Verdict.FAIL, answer.state, expected, evidence=answer.evidence)
@@ -71,15 +75,19 @@ def versions_agree(versions: DriverVersions | None, answer: DriverAnswer | None)
     if refused or (module and other and not agree(module, other)):
         yield Judgement(HOST, Verdict.FAIL, observed, "one version", evidence=evidence)
     elif module and (other or (answer and answer.state == "ok")):
-        yield Judgement(HOST, Verdict.PASS, f"module {module}, library {other or 'accepted by it'}", "one version")
+        yield Judgement(
+            HOST, Verdict.PASS, f"module {module}, library {other or 'accepted by it'}", "one version"
+        )
 
 
 @check("driver.cuda-match", remedy=_UPDATE, consequence_of=("driver.present",))
-def cuda_match(versions: DriverVersions | None, errors: CudaErrors | None, want: Expectations) -> Iterator[Judgement]:
+def cuda_match(
+    versions: DriverVersions | None, errors: CudaErrors | None, want: Expectations
+) -> Iterator[Judgement]:
     """The driver is new enough for the CUDA that programs bring along.
 
-    vLLM's wheels carry their own CUDA runtime: only the driver's branch matters. CUDA 12 needs 525.60.13 or newer,
-    CUDA 13 needs 580.65.06 or newer, unless a forward-compatibility package is used.
+    vLLM's wheels carry their own CUDA runtime: only the driver's branch matters. CUDA 12 needs 525.60.13
+    or newer, CUDA 13 needs 580.65.06 or newer, unless a forward-compatibility package is used.
     """
     refused = errors.of("driver too old") if errors else None
     module, cuda = (versions.module, versions.cuda) if versions else (None, None)
@@ -105,25 +113,32 @@ def _against_wheels(cuda: str, wheels: tuple[str, ...]) -> Judgement:
     """Compare major versions: within one, programs run on any driver of that major version."""
     newest = max(wheels, key=lambda wheel: tuple(int(part) for part in wheel.split(".")))
     runs = int(newest.split(".")[0]) <= int(cuda.split(".")[0])
-    return judged(HOST, runs, observed=f"driver's CUDA {cuda}", expected=f"CUDA {newest}, as the program's wheels")
+    return judged(
+        HOST, runs, observed=f"driver's CUDA {cuda}", expected=f"CUDA {newest}, as the program's wheels"
+    )
 
 
 @check(
     "driver.forward-compat",
-    remedy=by_hand("Take the cuda-compat libraries off the library path, or install a driver that is new enough."),
+    remedy=by_hand(
+        "Take the cuda-compat libraries off the library path, or install a driver that is new enough."
+    ),
 )
 def forward_compat(errors: CudaErrors | None) -> Iterator[Judgement]:
     """No program picked up a forward-compatibility library that does not fit.
 
-    cuda-compat packages serve data centre GPUs and older drivers only; on others CUDA stops with error 804, and an old
-    one beside a newer driver with error 803.
+    cuda-compat packages serve data centre GPUs and older drivers only; on others CUDA stops with error
+    804, and an old one beside a newer driver with error 803.
     """
     if errors is None:
         yield skip(HOST, "no CUDA program's output was seen")
         return
     found = errors.of("forward compatibility") or errors.of("driver mismatch")
     yield judged(
-        HOST, found is None, observed=found.kind if found else "no such error", evidence=found.line if found else ""
+        HOST,
+        found is None,
+        observed=found.kind if found else "no such error",
+        evidence=found.line if found else "",
     )
 
 
@@ -150,8 +165,8 @@ def secure_boot(
 ) -> Iterator[Judgement]:
     """The kernel accepts the module's signature.
 
-    With Secure Boot on, a module that was built on the host and signed with no enrolled key is refused: the driver is
-    installed, and is not there.
+    With Secure Boot on, a module that was built on the host and signed with no enrolled key is refused:
+    the driver is installed, and is not there.
     """
     if kernel is None and log is None:
         return
@@ -167,9 +182,13 @@ def secure_boot(
 
 @check(
     "driver.dkms",
-    remedy=by_hand("Install the running kernel's headers and a driver that supports it, then dkms autoinstall."),
+    remedy=by_hand(
+        "Install the running kernel's headers and a driver that supports it, then dkms autoinstall."
+    ),
 )
-def dkms(modules: DkmsModules | None, log: ModuleLog | None, answer: DriverAnswer | None) -> Iterator[Judgement]:
+def dkms(
+    modules: DkmsModules | None, log: ModuleLog | None, answer: DriverAnswer | None
+) -> Iterator[Judgement]:
     """DKMS could build the driver's module.
 
     After a kernel update the module is built anew; when that fails, the next boot comes up without a driver.

@@ -29,7 +29,9 @@ def _needed(pci: PciDevices | None, manager: FabricManager | None, want: Expecta
     return None
 
 
-@check("fabric.needed", remedy=by_hand("Disable nvidia-fabricmanager.service: there is no NVSwitch to manage."))
+@check(
+    "fabric.needed", remedy=by_hand("Disable nvidia-fabricmanager.service: there is no NVSwitch to manage.")
+)
 def needed(pci: PciDevices | None, manager: FabricManager | None, want: Expectations) -> Iterator[Judgement]:
     """The fabric manager is set up where NVSwitches are, and only there.
 
@@ -50,7 +52,9 @@ def needed(pci: PciDevices | None, manager: FabricManager | None, want: Expectat
 
 @check(
     "fabric.running",
-    remedy=by_hand("Install nvidia-fabricmanager of the driver's exact version; enable and start its service."),
+    remedy=by_hand(
+        "Install nvidia-fabricmanager of the driver's exact version; enable and start its service."
+    ),
     consequence_of=("fabric.version",),
 )
 def running(
@@ -58,8 +62,8 @@ def running(
 ) -> Iterator[Judgement]:
     """The fabric manager runs where NVSwitches have to be set up.
 
-    Without it the driver looks healthy, yet each CUDA program on an NVSwitch host stops with error 802, system not yet
-    initialized.
+    Without it the driver looks healthy, yet each CUDA program on an NVSwitch host stops with error 802,
+    system not yet initialized.
     """
     there = _needed(pci, manager, want)
     if there is False:
@@ -75,7 +79,9 @@ def running(
 
 @check(
     "fabric.version",
-    remedy=by_hand("Install nvidia-fabricmanager of the loaded driver's version, and hold both packages together."),
+    remedy=by_hand(
+        "Install nvidia-fabricmanager of the loaded driver's version, and hold both packages together."
+    ),
     consequence_of=("driver.present",),
 )
 def version(
@@ -83,7 +89,8 @@ def version(
 ) -> Iterator[Judgement]:
     """The fabric manager's version is exactly the loaded driver's.
 
-    It refuses any other, to the last digit. After an upgrade of both the old module stays loaded until the reboot.
+    It refuses any other, to the last digit. After an upgrade of both the old module stays loaded until
+    the reboot.
     """
     if _needed(pci, manager, want) is False:
         yield skip(HOST, "no NVSwitch")
@@ -120,7 +127,9 @@ def state(gpus: Gpus) -> Iterator[Judgement]:
 
 
 def _state(gpu: Gpu, text: str) -> Judgement:
-    return judged(gpu.subject, text == "completed", observed=text, expected="completed", otherwise=Verdict.WARN)
+    return judged(
+        gpu.subject, text == "completed", observed=text, expected="completed", otherwise=Verdict.WARN
+    )
 
 
 @check(
@@ -137,7 +146,8 @@ def switches(
 ) -> Iterator[Judgement]:
     """The NVSwitches that a baseboard of eight GPUs needs are on the bus.
 
-    In a virtual machine that was given the GPUs alone, CUDA waits for a fabric that it cannot see (error 802).
+    In a virtual machine that was given the GPUs alone, CUDA waits for a fabric that it cannot see (error
+    802).
     """
     not_ready = errors.of("not ready") if errors else None
     if pci.switches:

@@ -13,14 +13,16 @@ from qwenhost.records.finding import Verdict, by_firmware
 
 @check(
     "firmware.uniform",
-    remedy=by_firmware("Ask the system's vendor for one VBIOS for all boards of this kind; never flash a foreign one."),
+    remedy=by_firmware(
+        "Ask the system's vendor for one VBIOS for all boards of this kind; never flash a foreign one."
+    ),
     consequence_of=DRIVER_ANSWERS,
 )
 def uniform(gpus: Gpus) -> Iterator[Judgement]:
     """All boards of one kind carry the same VBIOS.
 
-    Mixed versions differ in clocks, power and error handling, so that one GPU of a tensor parallel group is slower or
-    fails in another way than its peers. They occur in the field after a board was replaced.
+    Mixed versions differ in clocks, power and error handling, so that one GPU of a tensor parallel group
+    is slower or fails in another way than its peers. They occur in the field after a board was replaced.
     """
     kinds = dict[tuple[str, str], list[Gpu]]()
     for gpu in gpus.answering:
@@ -55,8 +57,8 @@ def _kind(subject: str, boards: list[Gpu]) -> Judgement:
 def vbios(gpus: Gpus) -> Iterator[Judgement]:
     """Each VBIOS is one of its chip's generation.
 
-    No minimum version is published for A100; a version that starts unlike all others of its chip is a sign of a
-    foreign or falsified image.
+    No minimum version is published for A100; a version that starts unlike all others of its chip is a
+    sign of a foreign or falsified image.
     """
     for gpu in gpus.answering:
         known = [row for row in vbios_generations() if gpu.device_id in row.pci_device_ids]
@@ -70,4 +72,6 @@ def vbios(gpus: Gpus) -> Iterator[Judgement]:
                 origin="drivers.yaml: vbios",
             )
         elif gpu.vbios:
-            yield skip(gpu.subject, f"no generation known for device {gpu.device_id or gpu.name or 'unknown'}")
+            yield skip(
+                gpu.subject, f"no generation known for device {gpu.device_id or gpu.name or 'unknown'}"
+            )

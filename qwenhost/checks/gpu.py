@@ -32,8 +32,9 @@ def count(
 ) -> Iterator[Judgement]:
     """All GPUs that were bought are usable.
 
-    Tensor parallelism over eight GPUs does not start on seven, and a smaller one starts without a word. The driver's
-    list is compared with the declared count, or, where none is declared, with the NVIDIA GPUs on the PCIe bus.
+    Tensor parallelism over eight GPUs does not start on seven, and a smaller one starts without a word.
+    The driver's list is compared with the declared count, or, where none is declared, with the NVIDIA
+    GPUs on the PCIe bus.
     """
     if kernel:
         yield from _not_started(kernel)
@@ -61,7 +62,9 @@ def _not_started(kernel: KernelEvents) -> Iterator[Judgement]:
     for event in kernel.of("init-failed", "probe-failed"):
         if event.bus_id not in gone | told:
             told.add(event.bus_id)
-            yield Judgement(_gpu_at(event.bus_id), Verdict.FAIL, "the driver could not start it", evidence=event.text)
+            yield Judgement(
+                _gpu_at(event.bus_id), Verdict.FAIL, "the driver could not start it", evidence=event.text
+            )
 
 
 def _against_bus(usable: int, gpus: Gpus, pci: PciDevices | None) -> Judgement:
@@ -83,7 +86,9 @@ def _for_the_driver(pci: PciDevices) -> list[str]:
 
 
 def _missing(gpus: Gpus, pci: PciDevices | None) -> str:
-    """Name what the bus has and the driver does not; nothing when the two do not count in the same addresses."""
+    """Name what the bus has and the driver does not; nothing when the two do not count in the same
+    addresses.
+    """
     listed = {gpu.bus_id for gpu in gpus.answering}
     on_bus = _for_the_driver(pci) if pci else []
     absent = [address for address in on_bus if address not in listed]
@@ -100,19 +105,16 @@ def on_bus(
 ) -> Iterator[Judgement]:
     """Every GPU still answers on the PCIe bus.
 
-    A GPU that fell off the bus (Xid 79, revision ff, "GPU is lost") takes every process that uses it along, and
-    queries of the others may hang. Only a reset of the slot's power brings it back, if anything does.
+    A GPU that fell off the bus (Xid 79, revision ff, "GPU is lost") takes every process that uses it
+    along, and queries of the others may hang. Only a reset of the slot's power brings it back, if
+    anything does.
     """
     signs = dict[str, list[str]]()
     for where, evidence in _signs(gpus, pci, kernel, answer):
         signs.setdefault(where, []).append(evidence)
-    for where, evidence in signs.items():
+    for where, lines in signs.items():
         yield Judgement(
-            _gpu_at(where),
-            Verdict.FAIL,
-            "does not answer",
-            "answers on the bus",
-            evidence=evidence[0],
+            _gpu_at(where), Verdict.FAIL, "does not answer", "answers on the bus", evidence=lines[0]
         )
     for gpu in gpus.answering if gpus else ():
         if gpu.bus_id not in signs:
@@ -154,8 +156,8 @@ def _gpu_at(where: str) -> str:
 def persistence(gpus: Gpus) -> Iterator[Judgement]:
     """Persistence mode keeps the driver's state while no program uses the GPU.
 
-    Without it each first use initialises the board again: seconds per GPU, container starts that time out, settings
-    such as power limits lost between jobs.
+    Without it each first use initialises the board again: seconds per GPU, container starts that time
+    out, settings such as power limits lost between jobs.
     """
     yield from each(gpus, lambda gpu: gpu.persistence, _persistence)
 
@@ -175,8 +177,8 @@ def _persistence(gpu: Gpu, enabled: bool) -> Judgement:
 def xids(kernel: KernelEvents) -> Iterator[Judgement]:
     """The driver reported no error (Xid) that still stands.
 
-    Each Xid is one class of fault of program, board or link. Repeats are told once; what a later reset, module load or
-    boot settled is left out; those that have a check of their own are told there.
+    Each Xid is one class of fault of program, board or link. Repeats are told once; what a later reset,
+    module load or boot settled is left out; those that have a check of their own are told there.
     """
     groups = dict[tuple[str, int], list[KernelEvent]]()
     for event in kernel.xids():
@@ -205,15 +207,19 @@ def _xid(where: str, number: int, events: list[KernelEvent]) -> Judgement:
     remedy=by_hand("Reset the GPU or reboot; if it returns, update the driver."),
     consequence_of=("driver.versions-agree",),
 )
-def gsp(gpus: Gpus | None, versions: DriverVersions | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
+def gsp(
+    gpus: Gpus | None, versions: DriverVersions | None, kernel: KernelEvents | None
+) -> Iterator[Judgement]:
     """The GPU's own system processor (GSP) answers, with firmware of the driver's version.
 
-    When it stops answering (Xid 119, 120), every call into the driver waits for its timeout: programs hang, and
-    `nvidia-smi` with them.
+    When it stops answering (Xid 119, 120), every call into the driver waits for its timeout: programs
+    hang, and `nvidia-smi` with them.
     """
     silent = kernel.xids(*_GSP_XIDS) if kernel else ()
     for event in {event.bus_id: event for event in reversed(silent)}.values():
-        yield Judgement(_gpu_at(event.bus_id), Verdict.FAIL, f"Xid {event.number}", "answers", evidence=event.text)
+        yield Judgement(
+            _gpu_at(event.bus_id), Verdict.FAIL, f"Xid {event.number}", "answers", evidence=event.text
+        )
     module = versions.module if versions else None
     for gpu in gpus.answering if gpus else ():
         if gpu.gsp_firmware and module and not agree(gpu.gsp_firmware, module):
@@ -232,7 +238,8 @@ def gsp(gpus: Gpus | None, versions: DriverVersions | None, kernel: KernelEvents
 def recovery_action(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     """The driver asks for no reset, reboot or drain.
 
-    From driver 570 on, GPU and kernel log (Xid 154) say what an error needs before the GPU can be trusted again.
+    From driver 570 on, GPU and kernel log (Xid 154) say what an error needs before the GPU can be trusted
+    again.
     """
     asked = {event.bus_id: event for event in (kernel.xids(154) if kernel else ())}
     for where, event in asked.items():
@@ -265,4 +272,6 @@ def fan(gpus: Gpus) -> Iterator[Judgement]:
 def _fan(gpu: Gpu, text: str) -> Judgement:
     if "ERR" in text or "Error" in text:
         return note(gpu.subject, f"fan: {text}", expected="a speed")
-    return skip(gpu.subject, "no fan") if text == "N/A" else Judgement(gpu.subject, Verdict.PASS, f"fan {text}")
+    return (
+        skip(gpu.subject, "no fan") if text == "N/A" else Judgement(gpu.subject, Verdict.PASS, f"fan {text}")
+    )

@@ -21,8 +21,8 @@ from qwenhost.records.finding import Verdict, by_hand, by_hardware
 def row_remap_pending(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     """No memory row waits for a reset to be replaced.
 
-    After an uncorrectable error the row is set aside, and replaced by a spare at the next reset. What runs stays
-    correct, but that memory is missing until then.
+    After an uncorrectable error the row is set aside, and replaced by a spare at the next reset. What
+    runs stays correct, but that memory is missing until then.
     """
     flagged = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_pending} if gpus else set()
     yield from _from_log(kernel, 63, Verdict.WARN, flagged)
@@ -32,7 +32,11 @@ def row_remap_pending(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
 
 def _pending(gpu: Gpu, waits: bool) -> Judgement:
     return judged(
-        gpu.subject, not waits, observed="pending" if waits else "none", expected="none", otherwise=Verdict.WARN
+        gpu.subject,
+        not waits,
+        observed="pending" if waits else "none",
+        expected="none",
+        otherwise=Verdict.WARN,
     )
 
 
@@ -54,8 +58,8 @@ def _from_log(
 def row_remap_failure(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     """Every bad memory row could be replaced.
 
-    A failed remapping (Xid 64) means that the spares of a bank are used up: the next error there hits programs again.
-    The flag is the maker's criterion for a return.
+    A failed remapping (Xid 64) means that the spares of a bank are used up: the next error there hits
+    programs again. The flag is the maker's criterion for a return.
     """
     flagged = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_failure} if gpus else set()
     yield from _from_log(kernel, 64, Verdict.FAIL, flagged)
@@ -64,19 +68,23 @@ def row_remap_failure(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
 
 
 def _failed(gpu: Gpu, failed: bool) -> Judgement:
-    return judged(gpu.subject, not failed, observed="failed" if failed else "none failed", expected="none failed")
+    return judged(
+        gpu.subject, not failed, observed="failed" if failed else "none failed", expected="none failed"
+    )
 
 
 @check(
     "memory.uncorrected-ecc",
-    remedy=by_hand("Drain and reset the GPU; if errors come back, run the field diagnostic and have it replaced."),
+    remedy=by_hand(
+        "Drain and reset the GPU; if errors come back, run the field diagnostic and have it replaced."
+    ),
     consequence_of=DRIVER_ANSWERS,
 )
 def uncorrected_ecc(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     """No uncorrectable memory error occurred since the driver was loaded.
 
-    Each one stops the program that it hits (Xid 48, 94); an uncontained one makes all results suspect (Xid 95). Errors
-    of earlier loads are worth a warning only where nothing else is known of them.
+    Each one stops the program that it hits (Xid 48, 94); an uncontained one makes all results suspect
+    (Xid 95). Errors of earlier loads are worth a warning only where nothing else is known of them.
     """
     told = [number for number, meaning in xids().items() if meaning.told_by == "memory.uncorrected-ecc"]
     logged = {event.bus_id: event for event in (kernel.xids(*told) if kernel else ())}
@@ -97,8 +105,8 @@ def uncorrected_ecc(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[
 def hbm_temperature(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
     """GPU memory stays below its highest operating temperature.
 
-    Above it the driver lowers clocks, for A100 at 95 C, while the GPU's own temperature may look harmless. The board's
-    own limit counts, the product's where the board does not tell.
+    Above it the driver lowers clocks, for A100 at 95 C, while the GPU's own temperature may look
+    harmless. The board's own limit counts, the product's where the board does not tell.
     """
     limit = want.sku.temperature_memory_max_celsius if want.sku else None
     hot = [gpu for gpu in gpus.answering if gpu.temperature_memory_celsius is not None]

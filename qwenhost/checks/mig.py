@@ -30,8 +30,8 @@ def _declared(index: int | None, want: Expectations) -> MigLayout | None:
 def mode(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
     """MIG mode is what was declared, on every GPU, with no change waiting for a reset.
 
-    A GPU in MIG mode without instances runs no CUDA program; one that should be partitioned and is not is taken whole
-    by the first. The mode survives a reboot, the instances do not.
+    A GPU in MIG mode without instances runs no CUDA program; one that should be partitioned and is not is
+    taken whole by the first. The mode survives a reboot, the instances do not.
     """
     yield from each(gpus, _mode_of, lambda gpu, text: _mode(gpu, text, want))
 
@@ -69,12 +69,15 @@ def _mode(gpu: Gpu, text: str, want: Expectations) -> Judgement:
 def layout(instances: MigInstances, want: Expectations) -> Iterator[Judgement]:
     """Each GPU has the MIG devices that were declared, no fewer and no others.
 
-    Instances are lost at each reboot and reset and have to be made again before the services that use them start.
+    Instances are lost at each reboot and reset and have to be made again before the services that use
+    them start.
     """
     for declared in want.mig or ():
         yield _layout(declared, instances)
     if not want.mig:
-        yield judged(HOST, not instances.devices, observed=f"{len(instances.devices)} MIG devices", expected="none")
+        yield judged(
+            HOST, not instances.devices, observed=f"{len(instances.devices)} MIG devices", expected="none"
+        )
 
 
 def _layout(declared: MigLayout, instances: MigInstances) -> Judgement:
@@ -99,14 +102,16 @@ def _counted(profiles: Counter[str]) -> str:
 
 @check(
     "mig.one-per-process",
-    remedy=by_hand("Give each process one MIG device (CUDA_VISIBLE_DEVICES=MIG-...), with tensor parallel size 1."),
+    remedy=by_hand(
+        "Give each process one MIG device (CUDA_VISIBLE_DEVICES=MIG-...), with tensor parallel size 1."
+    ),
     consequence_of=DRIVER_ANSWERS,
 )
 def one_per_process(gpus: Gpus | None, errors: CudaErrors | None, want: Expectations) -> Iterator[Judgement]:
     """No process is given more than one MIG device.
 
-    CUDA enumerates a single MIG device per process: a program that counts on two stops with an assertion or an invalid
-    device ordinal.
+    CUDA enumerates a single MIG device per process: a program that counts on two stops with an assertion
+    or an invalid device ordinal.
     """
     if gpus is None:
         return
@@ -115,11 +120,15 @@ def one_per_process(gpus: Gpus | None, errors: CudaErrors | None, want: Expectat
         return
     greedy = errors.of("more devices than visible") if errors else None
     if greedy:
-        yield Judgement(HOST, Verdict.FAIL, "a process counts on more", "one MIG device", evidence=greedy.line)
+        yield Judgement(
+            HOST, Verdict.FAIL, "a process counts on more", "one MIG device", evidence=greedy.line
+        )
     for instance in want.serving.instances if want.serving else ():
         size = _tensor_parallel(instance.args)
         if instance.mig:
-            yield judged(f"vllm {instance.name}", size == 1, observed=f"tensor parallel size {size}", expected="1")
+            yield judged(
+                f"vllm {instance.name}", size == 1, observed=f"tensor parallel size {size}", expected="1"
+            )
     if errors and not greedy:
         yield Judgement(HOST, Verdict.PASS, "no program failed for want of a second device")
     elif not greedy and not want.serving:
@@ -139,8 +148,8 @@ def _tensor_parallel(args: object) -> int:
 def p2p(gpus: Gpus | None, errors: CudaErrors | None) -> Iterator[Judgement]:
     """Nothing expects MIG devices to talk to one another.
 
-    There is no NCCL and no peer access between MIG devices of different GPUs: two ranks on one GPU are refused as a
-    duplicate.
+    There is no NCCL and no peer access between MIG devices of different GPUs: two ranks on one GPU are
+    refused as a duplicate.
     """
     if gpus is None:
         return

@@ -18,7 +18,8 @@ from qwenhost.records.finding import Verdict, by_firmware
 def affinity(pci: PciDevices | None, matrix: Topology | None, nodes: NumaNodes | None) -> Iterator[Judgement]:
     """Each GPU's NUMA node and its CPUs are known.
 
-    Processes are pinned by it; on the wrong socket every copy between host and GPU crosses the link between sockets.
+    Processes are pinned by it; on the wrong socket every copy between host and GPU crosses the link
+    between sockets.
     """
     for device in pci.gpus if pci else ():
         if device.numa_node is not None:

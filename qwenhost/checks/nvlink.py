@@ -23,14 +23,17 @@ _CAUSES = (*DRIVER_ANSWERS, "gpu.on-bus", "gpu.count", "fabric.running", "fabric
 
 @check(
     "nvlink.links",
-    remedy=by_hardware("Reset the GPUs or reboot; if the link stays down, service baseboard, board or bridge."),
+    remedy=by_hardware(
+        "Reset the GPUs or reboot; if the link stays down, service baseboard, board or bridge."
+    ),
     consequence_of=_CAUSES,
 )
 def links(nvlinks: NvLinks, gpus: Gpus | None, want: Expectations) -> Iterator[Judgement]:
     """Every NVLink that the product has is up.
 
-    With links down, tensor parallel traffic is squeezed through fewer links or through PCIe: it works, slowly. A single
-    GPU needs none, MIG switches them off, and PCIe cards have them only where bridges are fitted.
+    With links down, tensor parallel traffic is squeezed through fewer links or through PCIe: it works,
+    slowly. A single GPU needs none, MIG switches them off, and PCIe cards have them only where bridges
+    are fitted.
     """
     if len(nvlinks.gpus) == 1 and nvlinks.gpus[0].index >= 0:
         yield skip(HOST, "one GPU")
@@ -79,7 +82,11 @@ def _against_peers(gpu: GpuLinks, most: int, want: Expectations) -> Judgement:
     lacking = bool(gpu.down) or len(gpu.up) < most
     worst = Verdict.WARN if _bridged_form(want) else Verdict.FAIL
     return judged(
-        gpu.subject, not lacking, observed=_told(gpu), expected=f"{most} links up, as its peers", otherwise=worst
+        gpu.subject,
+        not lacking,
+        observed=_told(gpu),
+        expected=f"{most} links up, as its peers",
+        otherwise=worst,
     )
 
 
@@ -135,7 +142,9 @@ def _bridges(matrix: Topology, want: Expectations) -> Iterator[Judgement]:
     for one, two in want.bridged_pairs:
         cell = matrix.cells.get((one, two))
         held = None if cell is None else cell == full
-        yield judged(f"gpu{one}-gpu{two}", held, observed=cell or "", expected=full, origin="inventory: bridged pairs")
+        yield judged(
+            f"gpu{one}-gpu{two}", held, observed=cell or "", expected=full, origin="inventory: bridged pairs"
+        )
 
 
 def _mesh(matrix: Topology, expected: str | None, want: Expectations) -> Iterator[Judgement]:
@@ -161,12 +170,15 @@ def _mesh(matrix: Topology, expected: str | None, want: Expectations) -> Iterato
 
 @check(
     "nvlink.errors",
-    remedy=by_hand("Reset the GPUs of that link and restart the fabric manager; if it returns, service the link."),
+    remedy=by_hand(
+        "Reset the GPUs of that link and restart the fabric manager; if it returns, service the link."
+    ),
 )
 def errors(kernel: KernelEvents) -> Iterator[Judgement]:
     """Neither GPUs nor NVSwitches report link errors.
 
-    A link with errors replays or goes down; jobs that use it die with NCCL errors. On switch systems all GPUs are hit.
+    A link with errors replays or goes down; jobs that use it die with NCCL errors. On switch systems all
+    GPUs are hit.
     """
     told = {number for number, meaning in xids().items() if meaning.told_by == "nvlink.errors"}
     seen = dict[tuple[str, str], list[KernelEvent]]()

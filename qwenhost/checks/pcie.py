@@ -17,7 +17,9 @@ _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """GT/s -> PCIe generation (PCI Express Base Specification)."""
 
 _RESEAT = by_hardware("Reseat the board and its riser; if it trains narrow in another slot, too, replace it.")
-_SLOT = by_hardware("Move the board to a slot with all lanes, or undo the slot's bifurcation in the firmware setup.")
+_SLOT = by_hardware(
+    "Move the board to a slot with all lanes, or undo the slot's bifurcation in the firmware setup."
+)
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,17 @@ class _Link:
     @property
     def width(self) -> int | None:
         """The narrowest width that was seen."""
-        return min(_seen(self.gpu and self.gpu.width_current, self.device and self.device.width_current), default=None)
+        seen = (
+            self.gpu.width_current if self.gpu else None,
+            self.device.width_current if self.device else None,
+        )
+        return min((width for width in seen if width), default=None)
 
     @property
     def width_max(self) -> int | None:
         """What card and slot could do; the bus knows the card, the driver the lesser of both."""
-        return max(_seen(self.gpu and self.gpu.width_max, self.device and self.device.width_max), default=None)
-
-
-def _seen(*values: int | None) -> list[int]:
-    return [value for value in values if value]
+        seen = (self.gpu.width_max if self.gpu else None, self.device.width_max if self.device else None)
+        return max((width for width in seen if width), default=None)
 
 
 def _links(gpus: Gpus | None, pci: PciDevices | None) -> list[_Link]:
@@ -60,8 +63,9 @@ def _virtual(gpus: Gpus | None, pci: PciDevices | None) -> bool:
 def link_width(gpus: Gpus | None, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
     """Each GPU has all its PCIe lanes.
 
-    A board that trains with half its lanes loads weights and offloads at half the rate, and nothing else tells. The
-    product's own width counts: what the driver calls maximum is already cut down to what the slot can do.
+    A board that trains with half its lanes loads weights and offloads at half the rate, and nothing else
+    tells. The product's own width counts: what the driver calls maximum is already cut down to what the
+    slot can do.
     """
     virtual = _virtual(gpus, pci)
     for link in _links(gpus, pci):
@@ -85,7 +89,9 @@ def _width(link: _Link, pci: PciDevices | None, want: Expectations, virtual: boo
     sku, width = want.sku, link.width or 0
     expected = (sku.pcie_width if sku else None) or link.width_max
     if expected is None:
-        return Judgement(link.subject, Verdict.UNKNOWN, f"x{width}", "the product's width, which is not known")
+        return Judgement(
+            link.subject, Verdict.UNKNOWN, f"x{width}", "the product's width, which is not known"
+        )
     mild = virtual or sku is None or sku.pcie_width is None
     place, remedy = _place(link, pci, expected)
     return Judgement(
@@ -112,7 +118,9 @@ def _place(link: _Link, pci: PciDevices | None, expected: int) -> tuple[str, Rem
 
 @check(
     "pcie.upstream",
-    remedy=by_hardware("Service the switch or riser above the GPUs: its own link to the processor is narrow."),
+    remedy=by_hardware(
+        "Service the switch or riser above the GPUs: its own link to the processor is narrow."
+    ),
     consequence_of=("pcie.link-width",),
 )
 def upstream(pci: PciDevices, want: Expectations) -> Iterator[Judgement]:
@@ -154,8 +162,8 @@ def _above(device: PciDevice, pci: PciDevices) -> Iterator[PciDevice]:
 def link_speed(gpus: Gpus | None, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
     """Each GPU's PCIe link runs at full speed while the GPU works.
 
-    An idle GPU may slow its link down to save power, so a lower generation counts only under load; what card and slot
-    can do together counts always.
+    An idle GPU may slow its link down to save power, so a lower generation counts only under load; what
+    card and slot can do together counts always.
     """
     virtual = _virtual(gpus, pci)
     for link in _links(gpus, pci):
@@ -197,8 +205,8 @@ def _bus_speed(subject: str, device: PciDevice) -> Judgement:
 def aer(kernel: KernelEvents, pci: PciDevices | None) -> Iterator[Judgement]:
     """The PCIe bus reported no errors on the way to a GPU.
 
-    Corrected errors that repeat come from a bad contact, riser or retimer, and often announce a GPU that falls off
-    the bus. Uncorrected ones lose data.
+    Corrected errors that repeat come from a bad contact, riser or retimer, and often announce a GPU that
+    falls off the bus. Uncorrected ones lose data.
     """
     events = dict[str, list[str]]()
     for event in kernel.of("aer"):
@@ -232,7 +240,9 @@ def _errors(where: str, lines: list[str], concerns_gpu: bool) -> Judgement:
 
 @check(
     "pcie.bars",
-    remedy=by_firmware("Switch on decoding above 4 GiB and the largest MMIO window in the firmware setup (VM: too)."),
+    remedy=by_firmware(
+        "Switch on decoding above 4 GiB and the largest MMIO window in the firmware setup (VM: too)."
+    ),
 )
 def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     """The firmware gave each GPU the address space that it asks for.
@@ -240,7 +250,9 @@ def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     Without it the driver cannot start the GPU, or peers and network cards reach only a part of its memory.
     """
     for event in kernel.of("bar-invalid") if kernel else ():
-        yield Judgement(f"gpu {event.bus_id}", Verdict.FAIL, "a region is invalid", "valid", evidence=event.text)
+        yield Judgement(
+            f"gpu {event.bus_id}", Verdict.FAIL, "a region is invalid", "valid", evidence=event.text
+        )
     for gpu in gpus.answering if gpus else ():
         if gpu.bar1_total_mib is not None and gpu.memory_total_mib is not None:
             yield _bar1(gpu, gpu.bar1_total_mib, gpu.memory_total_mib)
@@ -249,4 +261,6 @@ def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
 def _bar1(gpu: Gpu, bar1_mib: int, memory_mib: int) -> Judgement:
     whole = bar1_mib >= memory_mib
     observed = f"BAR1 {bar1_mib} MiB"
-    return Judgement(gpu.subject, Verdict.PASS if whole else Verdict.NOTE, observed, f"{memory_mib} MiB or more")
+    return Judgement(
+        gpu.subject, Verdict.PASS if whole else Verdict.NOTE, observed, f"{memory_mib} MiB or more"
+    )

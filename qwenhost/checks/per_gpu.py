@@ -1,4 +1,6 @@
-"""Questions that are asked of each GPU alike: a lost GPU is told by gpu.on-bus, a missing value is unknown."""
+"""Questions that are asked of each GPU alike: a lost GPU is told by gpu.on-bus, a missing value is
+unknown.
+"""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ _HEAT = {"hardware thermal slowdown": Verdict.FAIL, "software thermal slowdown":
 def thermal(gpus: Gpus) -> Iterator[Judgement]:
     """No GPU is slowed down by heat.
 
-    The driver lowers clocks above the highest operating temperature of GPU or memory; the hardware halves them, or
-    worse, when that did not help. A tensor parallel group runs at the pace of its hottest GPU.
+    The driver lowers clocks above the highest operating temperature of GPU or memory; the hardware halves
+    them, or worse, when that did not help. A tensor parallel group runs at the pace of its hottest GPU.
     """
     yield from each(gpus, lambda gpu: gpu.slowdowns, _thermal)
 
@@ -39,21 +39,25 @@ def _thermal(gpu: Gpu, active: frozenset[str]) -> Judgement:
 
 @check(
     "power.brake",
-    remedy=by_hardware("Check power supplies, their redundancy, and power capping in the management controller."),
+    remedy=by_hardware(
+        "Check power supplies, their redundancy, and power capping in the management controller."
+    ),
     consequence_of=DRIVER_ANSWERS,
 )
 def power_brake(gpus: Gpus) -> Iterator[Judgement]:
     """No outside signal holds the GPUs' clocks down.
 
-    The board's power brake input is pulled by power supplies or management controller when power is short; clocks drop
-    to a fraction at once.
+    The board's power brake input is pulled by power supplies or management controller when power is
+    short; clocks drop to a fraction at once.
     """
     yield from each(gpus, lambda gpu: gpu.slowdowns, _brake)
 
 
 def _brake(gpu: Gpu, active: frozenset[str]) -> Judgement:
     pulled = "hardware power brake" in active
-    return Judgement(gpu.subject, Verdict.FAIL if pulled else Verdict.PASS, "pulled" if pulled else "free", "free")
+    return Judgement(
+        gpu.subject, Verdict.FAIL if pulled else Verdict.PASS, "pulled" if pulled else "free", "free"
+    )
 
 
 @check(
@@ -64,8 +68,8 @@ def _brake(gpu: Gpu, active: frozenset[str]) -> Judgement:
 def power_limit(gpus: Gpus) -> Iterator[Judgement]:
     """Each GPU may draw what its board is made for.
 
-    A cap below the board's own default is kept on purpose at times, and forgotten at others. A board that is held by
-    its power cap while it draws far less than its limit is throttled from outside.
+    A cap below the board's own default is kept on purpose at times, and forgotten at others. A board that
+    is held by its power cap while it draws far less than its limit is throttled from outside.
     """
     yield from each(gpus, lambda gpu: gpu.power_limit_watts, _limit)
 

@@ -66,7 +66,9 @@ def _xid(number: int, row: dict[str, Any], actions: Mapping[str, Remedy]) -> Xid
     if action not in actions:
         raise BadData(f"xids.yaml: xids.{number}: unknown action {action!r}")
     fields["verdict"] = Verdict(fields["verdict"])
-    record: Xid = _record("xids.yaml", f"xids.{number}", Xid, {"number": number, "remedy": actions[action], **fields})
+    record: Xid = _record(
+        "xids.yaml", f"xids.{number}", Xid, {"number": number, "remedy": actions[action], **fields}
+    )
     return record
 
 
@@ -81,7 +83,8 @@ def known_bad() -> tuple[BadDriver, ...]:
     """Return the driver ranges with a known fault; raises BadData."""
     rows = _table("drivers.yaml", {"schema", "known_bad", "vbios"})["known_bad"]
     return tuple(
-        BadDriver(row["from"], row["before"], Verdict(row["verdict"]), row["why"], row["source"]) for row in rows
+        BadDriver(row["from"], row["before"], Verdict(row["verdict"]), row["why"], row["source"])
+        for row in rows
     )
 
 
@@ -90,7 +93,8 @@ def vbios_generations() -> tuple[VbiosGeneration, ...]:
     """Return how VBIOS versions start, by chip; raises BadData."""
     rows = _table("drivers.yaml", {"schema", "known_bad", "vbios"})["vbios"]
     return tuple(
-        VbiosGeneration(row["chip"], tuple(row["pci_device_ids"]), row["prefix"], row["source"]) for row in rows
+        VbiosGeneration(row["chip"], tuple(row["pci_device_ids"]), row["prefix"], row["source"])
+        for row in rows
     )
 
 

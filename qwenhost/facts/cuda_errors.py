@@ -11,15 +11,21 @@ from qwenhost.records.bundle import Capture
 from qwenhost.records.source import Source
 
 _ERRORS: tuple[tuple[str, str], ...] = (
-    ("not ready", r"Error 802\b|CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady|system not yet initialized"),
+    (
+        "not ready",
+        r"Error 802\b|CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady"
+        r"|system not yet initialized",
+    ),
     (
         "forward compatibility",
-        r"Error 804\b|cudaErrorCompatNotSupportedOnDevice|forward compatibility was attempted on non supported HW",
+        r"Error 804\b|cudaErrorCompatNotSupportedOnDevice"
+        r"|forward compatibility was attempted on non supported HW",
     ),
     ("driver mismatch", r"Error 803\b|CUDA_ERROR_SYSTEM_DRIVER_MISMATCH|cudaErrorSystemDriverMismatch"),
     (
         "driver too old",
-        r"NVIDIA driver on your system is too old|CUDA driver version is insufficient for CUDA runtime version",
+        r"NVIDIA driver on your system is too old"
+        r"|CUDA driver version is insufficient for CUDA runtime version",
     ),
     ("one gpu twice", r"Duplicate GPU detected"),
     (
@@ -69,7 +75,9 @@ def errors_from_output(capture: Capture) -> CudaErrors:
     """Find the errors in a program's output; output without any is an answer, too."""
     text = plain(capture.text)
     found = (_error(kind, pattern, text) for kind, pattern in _ERRORS)
-    wheels = tuple(f"{build[:2]}.{build[2:]}" for build in dict.fromkeys(re.findall(r"\+cu(1[123]\d)\b", text)))
+    wheels = tuple(
+        f"{build[:2]}.{build[2:]}" for build in dict.fromkeys(re.findall(r"\+cu(1[123]\d)\b", text))
+    )
     return CudaErrors(tuple(error for error in found if error), wheels)
 
 

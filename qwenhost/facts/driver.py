@@ -17,7 +17,9 @@ from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command, file
 
-PROC_VERSION = file("proc-driver-nvidia-version", "/proc/driver/nvidia/version", looks_like=r"^NVRM version: ")
+PROC_VERSION = file(
+    "proc-driver-nvidia-version", "/proc/driver/nvidia/version", looks_like=r"^NVRM version: "
+)
 SMI_VERSION = command("nvidia-smi-version", "nvidia-smi", "--version", looks_like=r"^NVIDIA-SMI version\s*:")
 
 State = Literal["hangs", "mismatch", "not loaded", "ok", "gpu lost", "no gpu", "absent", "error"]
@@ -73,7 +75,9 @@ def _told(text: str) -> DriverAnswer | None:
 
 
 def _failure(capture: Capture) -> DriverAnswer:
-    """Return what a capture without an answer tells; raises Unparsable when it tells nothing of the driver."""
+    """Return what a capture without an answer tells; raises Unparsable when it tells nothing of the
+    driver.
+    """
     if capture.status == "timeout":
         return DriverAnswer("hangs", f"{capture.source}: no answer: {capture.error or 'timed out'}")
     told = _told(f"{capture.text}\n{capture.error}")
@@ -212,7 +216,9 @@ def versions_from_smi(capture: Capture) -> DriverVersions:
 
 
 def _cuda(text: str) -> str | None:
-    found = re.search(r"(?:CUDA|CUDA UMD) Version\s*: *(\d+\.\d+)|<cuda_version>(\d+\.\d+)", text, re.IGNORECASE)
+    found = re.search(
+        r"(?:CUDA|CUDA UMD) Version\s*: *(\d+\.\d+)|<cuda_version>(\d+\.\d+)", text, re.IGNORECASE
+    )
     return (found[1] or found[2]) if found else None
 
 
@@ -220,8 +226,8 @@ def _cuda(text: str) -> str | None:
 def versions_from_kernel_log(capture: Capture) -> DriverVersions:
     """Take the module that was loaded last, and the versions of a client that it refused."""
     events = kernel_events(capture)
-    loaded = [found for event in events.of("module-loaded") if (found := _module(event.text))]
-    refused = [found for event in events.of("api-mismatch") if (found := _mismatch(event.text))]
+    loaded = [version for event in events.of("module-loaded") if (version := _module(event.text))]
+    refused = [versions for event in events.of("api-mismatch") if (versions := _mismatch(event.text))]
     if not loaded and not refused:
         raise Unparsable("the kernel log names no driver version")
     module = refused[-1][1] if refused else loaded[-1]

@@ -37,13 +37,16 @@ LOG = command(
     "nvidia-fabricmanager.service",
     "--lines",
     "200",
-    looks_like=r"(?:nvidia-fabricmanager|nv-fabricmanager)\S*\[\d+\]: |fabric manager NVIDIA GPU driver interface version",
+    looks_like=r"(?:nvidia-fabricmanager|nv-fabricmanager)\S*\[\d+\]: "
+    r"|fabric manager NVIDIA GPU driver interface version",
 )
 
 
 @dataclass(frozen=True)
 class FabricManager:
-    """None: not seen. `active` is systemd's ActiveState, `installed` false when systemd knows no such unit."""
+    """None: not seen. `active` is systemd's ActiveState, `installed` false when systemd knows no such
+    unit.
+    """
 
     installed: bool | None = None
     active: str | None = None

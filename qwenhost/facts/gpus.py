@@ -11,7 +11,12 @@ from qwenhost.records.source import Source, command
 NVML = Source("nvml", "nvml")
 """JSON written by the probe's NVML reader."""
 
-QUERY = command("nvidia-smi-q", "nvidia-smi", "-q", looks_like=r"^=+ ?NVSMI LOG ?=+|^GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f:.]+\s*$")
+QUERY = command(
+    "nvidia-smi-q",
+    "nvidia-smi",
+    "-q",
+    looks_like=r"^=+ ?NVSMI LOG ?=+|^GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f:.]+\s*$",
+)
 XML = command("nvidia-smi-qx", "nvidia-smi", "-q", "-x", looks_like=r"<nvidia_smi_log")
 LISTING = command("nvidia-smi-L", "nvidia-smi", "-L", looks_like=r"^GPU \d+: .+\(UUID: [^)]*\)\s*$")
 TABLE = command(
@@ -110,7 +115,9 @@ SLOWDOWNS: dict[int, str] = {
 
 @dataclass(frozen=True)
 class Gpus:
-    """All GPUs the driver lists, in its order. `attached` is the count it prints, also where blocks are left out."""
+    """All GPUs the driver lists, in its order. `attached` is the count it prints, also where blocks are
+    left out.
+    """
 
     gpus: tuple[Gpu, ...]
     attached: int | None = None

@@ -26,16 +26,16 @@ _STAMP = (
 KERNEL_LOG = command("dmesg", "dmesg", looks_like=rf"^\s*{_STAMP}|^\s*NVRM: ")
 """Shared by all facts that come from the kernel log."""
 
-_LEADING = re.compile(
-    rf"^\s*(?:\S+ : *)?{_STAMP}(?:[^\]]*\]:?)?\s*(?:\[\s*\d+\.\d+\]\s*)?", re.MULTILINE
-)
+_LEADING = re.compile(rf"^\s*(?:\S+ : *)?{_STAMP}(?:[^\]]*\]:?)?\s*(?:\[\s*\d+\.\d+\]\s*)?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class KernelEvent:
     """One event. `kind` is a key of the table below, `number` its Xid, SXid or version where it has one.
 
-    `cleared`: a later line of the same log shows a reset of that GPU, a reload of the module or a new boot."""
+    `cleared`: a later line of the same log shows a reset of that GPU, a reload of the module or a new
+    boot.
+    """
 
     kind: str
     bus_id: str
@@ -74,10 +74,18 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("bar-invalid", re.compile(r"NVRM: .*PCI I/O region assigned to your NVIDIA device is invalid")),
     ("unsupported", re.compile(r"NVRM: .*not supported by (?:the|open) .*nvidia", re.IGNORECASE)),
     ("module-loaded", re.compile(r"NVRM: loading NVIDIA UNIX .*Kernel Module")),
-    ("key-rejected", re.compile(r"Loading of (?:unsigned )?module (?:with unavailable key )?is rejected"
-                                r"|Key was rejected by service|Lockdown: .*unsigned module loading")),
+    (
+        "key-rejected",
+        re.compile(
+            r"Loading of (?:unsigned )?module (?:with unavailable key )?is rejected"
+            r"|Key was rejected by service|Lockdown: .*unsigned module loading"
+        ),
+    ),
     ("secure-boot", re.compile(r"secure ?boot enabled", re.IGNORECASE)),
-    ("gsp-timeout", re.compile(r"NVRM: _kgspLogXid1(?:19|20)|NVRM: .*GSP .*(?:timed out|crash)", re.IGNORECASE)),
+    (
+        "gsp-timeout",
+        re.compile(r"NVRM: _kgspLogXid1(?:19|20)|NVRM: .*GSP .*(?:timed out|crash)", re.IGNORECASE),
+    ),
     ("aer", re.compile(r"AER: .*error.* received|PCIe Bus Error: severity=", re.IGNORECASE)),
 )
 
@@ -118,7 +126,9 @@ def messages(text: str) -> list[str]:
 
 
 def _with_device_lines(lines: list[str]) -> list[str]:
-    """Join the driver's notices that span several stamped lines: the first names the device or the versions."""
+    """Join the driver's notices that span several stamped lines: the first names the device or the
+    versions.
+    """
     joined: list[str] = []
     for line in lines:
         opens = joined and re.search(r"NVRM: (?:The NVIDIA GPU|API mismatch|This PCI I/O region)", joined[-1])

@@ -102,9 +102,7 @@ def instances_from_xml(capture: Capture) -> MigInstances:
     return MigInstances(tuple(found))
 
 
-_ROW = re.compile(
-    r"^\W*\|\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+\|\s+\d+MiB\s*/\s*(\d+)MiB\s*\|", re.MULTILINE
-)
+_ROW = re.compile(r"^\W*\|\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+\|\s+\d+MiB\s*/\s*(\d+)MiB\s*\|", re.MULTILINE)
 
 
 @parses(TABLE, trust=3)

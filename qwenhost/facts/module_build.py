@@ -63,9 +63,15 @@ def modules_from_status(capture: Capture) -> DkmsModules:
     if capture.status == "missing":
         return DkmsModules(present=False)
     rows = re.findall(
-        r"^nvidia[^\s,/:]*[/,] ?([\d.]+)(?:, ([^,]+), [^:]+)?: (added|built|installed)", capture.text, re.MULTILINE
+        r"^nvidia[^\s,/:]*[/,] ?([\d.]+)(?:, ([^,]+), [^:]+)?: (added|built|installed)",
+        capture.text,
+        re.MULTILINE,
     )
-    if not rows and capture.text.strip() and not re.search(r"^\S+[/,] ?\S+.*: \w+", capture.text, re.MULTILINE):
+    if (
+        not rows
+        and capture.text.strip()
+        and not re.search(r"^\S+[/,] ?\S+.*: \w+", capture.text, re.MULTILINE)
+    ):
         raise Unparsable("form not understood")
     return DkmsModules(True, tuple(DkmsModule(*row) for row in rows))
 

@@ -17,7 +17,9 @@ NODES = tree("numa-nodes", "/sys/devices/system/node/node*/cpulist")
 
 @dataclass(frozen=True)
 class NumaNodes:
-    """Node number -> CPU list as the kernel prints it, such as "0-31,64-95"; empty for a node without CPUs."""
+    """Node number -> CPU list as the kernel prints it, such as "0-31,64-95"; empty for a node without
+    CPUs.
+    """
 
     cpus: Mapping[int, str]
 

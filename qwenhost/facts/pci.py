@@ -14,9 +14,18 @@ from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command, tree
 
 _FILES = (
-    "vendor,device,class,subsystem_vendor,subsystem_device,current_link_width,max_link_width,"
-    "current_link_speed,max_link_speed,numa_node,revision"
-).split(",")
+    "vendor",
+    "device",
+    "class",
+    "subsystem_vendor",
+    "subsystem_device",
+    "current_link_width",
+    "max_link_width",
+    "current_link_speed",
+    "max_link_speed",
+    "numa_node",
+    "revision",
+)
 
 PCI_TREE = tree("pci", *(f"/sys/bus/pci/devices/*/{name}" for name in _FILES))
 
@@ -32,9 +41,11 @@ _HYPERVISOR_VENDORS = frozenset({"1af4", "1b36", "1414", "1d0f", "15ad", "5853",
 
 @dataclass(frozen=True)
 class PciDevice:
-    """One function on the bus. Widths in lanes, speeds in GT/s; None: not seen. Ids are hexadecimal, lower case.
+    """One function on the bus. Widths in lanes, speeds in GT/s; None: not seen. Ids are hexadecimal,
+    lower case.
 
-    `unreachable`: its configuration space reads as all ones, so it no longer answers."""
+    `unreachable`: its configuration space reads as all ones, so it no longer answers.
+    """
 
     bus_id: str
     vendor: str | None = None

@@ -1,10 +1,14 @@
-"""Values as the driver's tools print them: bus ids, numbers with units, and the many ways to say "no value"."""
+"""Values as the driver's tools print them: bus ids, numbers with units, and the many ways to say "no
+value".
+"""
 
 from __future__ import annotations
 
 import re
 
-_BUS_ID = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?(?![0-9a-fA-F:])")
+_BUS_ID = re.compile(
+    r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?(?![0-9a-fA-F:])"
+)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _LOST = re.compile(r"gpu is lost|unknown error|gpu_is_lost|\berr!", re.IGNORECASE)
 
@@ -26,7 +30,9 @@ def bus_id(text: str) -> str:
 
 
 def value(text: str | None) -> str | None:
-    """Return a printed value without trailing remarks of whoever pasted it; None when it says there is none."""
+    """Return a printed value without trailing remarks of whoever pasted it; None when it says there is
+    none.
+    """
     if text is None:
         return None
     bare = re.sub(r"\s*<[-=]+.*$", "", text).strip()

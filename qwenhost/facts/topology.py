@@ -41,14 +41,15 @@ def topology_from_matrix(capture: Capture) -> Topology:
     if head is None:
         raise Unparsable("no header with GPU0 in it")
     columns = [int(name) for name in re.findall(r"\bGPU(\d+)", lines[head].split("CPU Affinity")[0])]
-    rows = {int(found[1]): found[2] for line in lines[head + 1 :] if (found := re.match(r"\s*GPU(\d+)\s+(.*)", line))}
+    labelled = (re.match(r"\s*GPU(\d+)\s+(.*)", line) for line in lines[head + 1 :])
+    rows = {int(row[1]): row[2] for row in labelled if row}
     if not rows or not columns:
         raise Unparsable("no GPU row in it")
     return Topology(
         gpus=tuple(rows),
         cells={(row, column): cell for row in rows for column, cell in _cells(rows[row], columns, row)},
         numa={row: node for row, text in rows.items() if (node := _numa(text, lines[head]))},
-        cpus={row: found[0] for row, text in rows.items() if (found := re.findall(_CPUS, text))},
+        cpus={row: lists[0] for row, text in rows.items() if (lists := re.findall(_CPUS, text))},
     )
 
 

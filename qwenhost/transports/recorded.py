@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 from qwenhost.facts.registry import sources
 from qwenhost.records.bundle import Bundle, Capture, from_json
@@ -75,10 +76,14 @@ def _opened(path: str) -> Iterator[Document]:
         return
     place = Path(path)
     if not place.exists():
-        raise QwenhostError(f"{path}: no such file or folder", hint="give a folder, file or archive of captures")
+        raise QwenhostError(
+            f"{path}: no such file or folder", hint="give a folder, file or archive of captures"
+        )
     files = sorted(item for item in place.rglob("*") if item.is_file()) if place.is_dir() else [place]
     if len(files) > LIMIT_FILES:
-        raise QwenhostError(f"{path}: {len(files)} files, {LIMIT_FILES} at most", hint="give the folder of one host")
+        raise QwenhostError(
+            f"{path}: {len(files)} files, {LIMIT_FILES} at most", hint="give the folder of one host"
+        )
     total = 0
     for item in files:
         total += item.stat().st_size
@@ -89,14 +94,14 @@ def _opened(path: str) -> Iterator[Document]:
             yield Document(name, _limited(name, stream))
 
 
-def _openable(item: Path) -> io.BufferedReader:
+def _openable(item: Path) -> IO[bytes]:
     try:
         return item.open("rb")
     except OSError as error:
         raise QwenhostError(f"{item}: {error.strerror}", hint="make it readable") from error
 
 
-def _limited(name: str, stream: io.BufferedIOBase | io.BufferedReader) -> bytes:
+def _limited(name: str, stream: IO[bytes]) -> bytes:
     content = stream.read(LIMIT_FILE_BYTES + 1)
     if len(content) > LIMIT_FILE_BYTES:
         raise _too_large(name, LIMIT_FILE_BYTES)
@@ -104,7 +109,9 @@ def _limited(name: str, stream: io.BufferedIOBase | io.BufferedReader) -> bytes:
 
 
 def _too_large(name: str, limit: int) -> QwenhostError:
-    return QwenhostError(f"{name}: larger than {limit >> 20} MiB", hint="leave out what is not about the host")
+    return QwenhostError(
+        f"{name}: larger than {limit >> 20} MiB", hint="leave out what is not about the host"
+    )
 
 
 def _unpacked(document: Document, depth: int = 0) -> Iterator[Document]:
@@ -144,7 +151,7 @@ def _gunzipped(document: Document) -> bytes:
         raise _too_large(document.name, LIMIT_FILE_BYTES)
     if stream.unused_data[:2] == b"\x1f\x8b":
         with gzip.GzipFile(fileobj=io.BytesIO(document.content)) as members:
-            return _limited(document.name, members)
+            return _limited(document.name, cast(IO[bytes], members))
     return content
 
 
@@ -153,7 +160,7 @@ def _tar_members(document: Document) -> Iterator[Document]:
         for member in archive:
             stream = archive.extractfile(member) if member.isreg() else None
             if stream is not None:
-                yield Document(member.name, _limited(member.name, stream))  # type: ignore[arg-type]
+                yield Document(member.name, _limited(member.name, stream))
 
 
 def _zip_members(document: Document) -> Iterator[Document]:
@@ -161,7 +168,7 @@ def _zip_members(document: Document) -> Iterator[Document]:
         for info in archive.infolist():
             if not info.is_dir() and not info.flag_bits & 1:
                 with archive.open(info) as stream:
-                    yield Document(info.filename, _limited(info.filename, stream))  # type: ignore[arg-type]
+                    yield Document(info.filename, _limited(info.filename, stream))
 
 
 def _captures(document: Document) -> Iterator[Capture]:

@@ -32,7 +32,12 @@ def _state(text: str | None) -> int | None:
     return int(bare[1:]) if bare and re.fullmatch(r"P\d+", bare) else None
 
 
-_RECOVERY = {"reset": "gpu reset", "gpu reset": "gpu reset", "reboot": "node reboot", "node reboot": "node reboot"}
+_RECOVERY = {
+    "reset": "gpu reset",
+    "gpu reset": "gpu reset",
+    "reboot": "node reboot",
+    "node reboot": "node reboot",
+}
 
 
 def _recovery(text: str | None) -> str | None:
@@ -76,7 +81,10 @@ TEXT: dict[str, tuple[Reader, tuple[str, ...]]] = {
     ),
     "generation_card": (
         number,
-        ("pci/gpu link info/pcie generation/device max", "pci/pci_gpu_link_info/pcie_gen/max_device_link_gen"),
+        (
+            "pci/gpu link info/pcie generation/device max",
+            "pci/pci_gpu_link_info/pcie_gen/max_device_link_gen",
+        ),
     ),
     "width_current": (
         number,
@@ -176,7 +184,9 @@ def gpu_from(paths: Paths, address: str, index: int | None) -> Gpu:
     """Build a GPU from one block. A block full of "GPU is lost" or "Unknown Error" is a lost GPU."""
     gone = _lost(paths)
     if gone:
-        return Gpu(bus_id=bus_id(address) or None, index=index, name=value(paths.get("product name")), lost=gone)
+        return Gpu(
+            bus_id=bus_id(address) or None, index=index, name=value(paths.get("product name")), lost=gone
+        )
     fields = {name: _first(paths, read, keys) for name, (read, keys) in TEXT.items()}
     return Gpu(
         bus_id=bus_id(address) or None,
@@ -193,7 +203,9 @@ def _first(paths: Paths, read: Reader, keys: tuple[str, ...]) -> Any:
 
 
 _SIGNS_OF_LIFE = 3
-"""Values that read as lost before a block counts as lost: single fields read "Unknown Error" on sound cards."""
+"""Values that read as lost before a block counts as lost: single fields read "Unknown Error" on sound
+cards.
+"""
 
 
 def _lost(paths: Paths) -> str | None:
@@ -205,7 +217,9 @@ def _lost(paths: Paths) -> str | None:
 def _slowdowns(paths: Paths) -> frozenset[str] | None:
     states = {}
     for path, text in paths.items():
-        parts = re.match(r"(?:clocks (?:throttle|event) reasons|clocks_(?:throttle|event)_reasons)/(.*)", path)
+        parts = re.match(
+            r"(?:clocks (?:throttle|event) reasons|clocks_(?:throttle|event)_reasons)/(.*)", path
+        )
         if parts:
             states[_reason(parts[1])] = flag(text)
     seen = {name: state for name, state in states.items() if name and state is not None}

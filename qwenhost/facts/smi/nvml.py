@@ -64,7 +64,7 @@ def _gpu(device: Device) -> Gpu:
         cpu_affinity=_indices(get(device, "cpu_affinity")),
         recovery_action=_RECOVERY.get(get(device, "recovery_action")),
         **{field: get(device, name) for field, name in _SAME.items()},
-        **{field: _scaled(get(device, name), unit) for field, (name, unit) in _SCALED.items()},
+        **_scaled(device),
     )
 
 
@@ -108,7 +108,9 @@ def _lost(device: Device) -> str | None:
 
 
 def _pci_id(raw: Any) -> str | None:
-    """Return the device half of NVML's combined id 0x<device><vendor>, given as number or hexadecimal text."""
+    """Return the device half of NVML's combined id 0x<device><vendor>, given as number or hexadecimal
+    text.
+    """
     if raw is None:
         return None
     number = int(raw, 16) if isinstance(raw, str) else int(raw)
@@ -119,8 +121,9 @@ def _flag(raw: Any) -> bool | None:
     return None if raw is None else bool(raw)
 
 
-def _scaled(raw: Any, unit: int) -> int | None:
-    return None if raw is None else round(raw / unit)
+def _scaled(device: Device) -> dict[str, Any]:
+    raw = {field: (get(device, name), unit) for field, (name, unit) in _SCALED.items()}
+    return {field: None if value is None else round(value / unit) for field, (value, unit) in raw.items()}
 
 
 def _indices(raw: Any) -> tuple[int, ...] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from qwenhost.facts.gpus import TABLE, Gpu, Gpus
 from qwenhost.facts.reading import bus_id, flag, number, plain, value
@@ -56,7 +57,7 @@ def _gpu(lines: list[str]) -> Gpu:
     )
 
 
-def _readings(row: re.Match[str]) -> dict[str, int | str | None]:
+def _readings(row: re.Match[str]) -> dict[str, Any]:
     state = row["state"]
     return {
         "fan": row["fan"],

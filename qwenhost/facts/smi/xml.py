@@ -30,7 +30,9 @@ def gpus_from_xml(capture: Capture) -> Gpus:
 
 
 def root(text: str) -> ElementTree.Element:
-    """Return the root element; the document type, which may not be fetched, and text around it are dropped."""
+    """Return the root element; the document type, which may not be fetched, and text around it are
+    dropped.
+    """
     found = re.search(r"<nvidia_smi_log.*</nvidia_smi_log>", text, re.DOTALL)
     if not found or "<!ENTITY" in text:
         raise Unparsable("no complete <nvidia_smi_log> in it")
