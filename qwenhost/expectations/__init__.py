@@ -1,0 +1,1 @@
+"""What should be: data files, joined with what an inventory declares, each value with its origin."""

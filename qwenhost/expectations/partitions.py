@@ -1,0 +1,85 @@
+"""Whether a MIG layout is possible: the board's profiles, slices and placements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from qwenhost.expectations.tables import table
+
+COMPUTE_SLICES = 7
+MEMORY_SLICES = 8
+"""Of every A100 and A800: NVIDIA MIG User Guide."""
+
+TERM = re.compile(r"(?P<name>\d+g\.\d+gb(?:\+me)?)(?:\s*[x*]\s*(?P<count>\d+))?")
+
+
+@dataclass(frozen=True)
+class GpuInstanceProfile:
+    """One way to cut an instance; `placements` are its possible first memory slices."""
+
+    name: str
+    compute_slices: int
+    memory_slices: int
+    memory_mib: int
+    max_instances: int
+    placements: tuple[int, ...]
+
+
+@cache
+def profiles(mig: str) -> Mapping[str, GpuInstanceProfile]:
+    """Return the profiles of data/mig/<mig>.yaml by name."""
+    rows = table(f"mig/{mig}.yaml")["profiles"]
+    return {row["name"]: _profile(row) for row in rows}
+
+
+def _profile(row: Mapping[str, object]) -> GpuInstanceProfile:
+    numbers = {key: int(str(row[key])) for key in ("compute_slices", "memory_slices", "memory_mib", "max_instances")}
+    placements = row["placements"]
+    assert isinstance(placements, list)
+    return GpuInstanceProfile(name=str(row["name"]), placements=tuple(placements), **numbers)
+
+
+def parse_layout(text: str) -> tuple[str, ...]:
+    """Read "3g.40gb x2, 1g.10gb" into profile names, largest first. Raises ValueError."""
+    found: list[str] = []
+    for term in filter(None, (part.strip() for part in text.split(","))):
+        match = TERM.fullmatch(term)
+        if match is None:
+            raise ValueError(f"{term!r} is not like '3g.40gb' or '3g.40gb x2'")
+        found += [match["name"]] * int(match["count"] or 1)
+    return tuple(sorted(found, key=_size, reverse=True))
+
+
+def _size(name: str) -> tuple[int, int]:
+    compute, memory = re.findall(r"\d+", name)[:2]
+    return int(memory), int(compute)
+
+
+def obstacle(mig: str, layout: Sequence[str]) -> str:
+    """Return why this layout cannot be cut from one GPU; empty when it can."""
+    known = profiles(mig)
+    for name in layout:
+        if name not in known:
+            return f"there is no profile {name} on this board, only {', '.join(known)}"
+        if layout.count(name) > known[name].max_instances:
+            return f"{layout.count(name)} x {name}, at most {known[name].max_instances} fit"
+    compute = sum(known[name].compute_slices for name in layout)
+    if compute > COMPUTE_SLICES:
+        return f"{compute} compute slices, a GPU has {COMPUTE_SLICES}"
+    wanted = sorted((known[name] for name in layout), key=lambda profile: -profile.memory_slices)
+    return "" if _place(wanted, frozenset()) else f"no placement on the {MEMORY_SLICES} memory slices"
+
+
+def _place(wanted: Sequence[GpuInstanceProfile], taken: frozenset[int]) -> bool:
+    """Try every placement of the first profile, then of the rest."""
+    if not wanted:
+        return True
+    first, rest = wanted[0], wanted[1:]
+    for start in first.placements:
+        slices = frozenset(range(start, start + first.memory_slices))
+        if not slices & taken and _place(rest, taken | slices):
+            return True
+    return False

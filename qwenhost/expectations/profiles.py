@@ -1,0 +1,56 @@
+"""Desired host settings for a purpose; each line carries its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from qwenhost.expectations.tables import names, refuse_unknown, table
+from qwenhost.records.desired import Setting
+
+LINE = {"value", "why", "source", "raise_only"}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One file of data/profiles/."""
+
+    name: str
+    sysctl: tuple[Setting, ...]
+    limits: tuple[Setting, ...]
+    transparent_hugepages: Setting | None
+
+
+def profile_names() -> tuple[str, ...]:
+    """Return the profiles that there are."""
+    return names("profiles")
+
+
+def profile(name: str) -> Profile:
+    """Read one profile."""
+    path = f"profiles/{name}.yaml"
+    raw = table(path)
+    refuse_unknown(path, raw, {"schema", "sysctl", "limits", "transparent_hugepages"})
+    huge = raw.get("transparent_hugepages")
+    return Profile(
+        name=name,
+        sysctl=_settings(path, "sysctl", raw),
+        limits=_settings(path, "limits", raw),
+        transparent_hugepages=_setting(path, "", "transparent_hugepages", huge) if huge else None,
+    )
+
+
+def _settings(path: str, section: str, raw: Mapping[str, Any]) -> tuple[Setting, ...]:
+    return tuple(_setting(path, f"{section}.", key, line) for key, line in raw.get(section, {}).items())
+
+
+def _setting(path: str, section: str, key: str, line: Mapping[str, Any]) -> Setting:
+    refuse_unknown(f"{path} {key}", line, LINE)
+    return Setting(
+        key=key,
+        value=str(line["value"]),
+        why=f"{line['why']} Source: {line['source']}.",
+        origin=f"{path}: {section}{key}",
+        raise_only=bool(line.get("raise_only", False)),
+    )
