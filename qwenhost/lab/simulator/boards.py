@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -17,12 +18,12 @@ DRIVER = "580.95.05"
 CUDA = "13000"
 
 BUS_IDS = ("07", "0b", "48", "4c", "88", "8b", "c8", "cb")
-"""Buses of the eight GPUs of an HGX A100 baseboard (nvidia-smi -q of such a host, driver 525.60.13, public capture)."""
+"""Buses of the eight GPUs of an HGX A100 host (nvidia-smi -q, driver 525.60.13, public capture)."""
 
 NVSWITCH_BUSES = ("a9", "aa", "ab", "ac", "ad", "ae")
 
 NODES = 2
-"""NUMA nodes of a simulated host. Each is given half of the CPUs that the host really has, so that pinning works."""
+"""NUMA nodes of a simulated host. Each has half of the CPUs that are really there, so that pinning works."""
 
 PROFILE_ORDER: Mapping[int, tuple[int, ...]] = {
     19: (6, 4, 5, 0, 1, 2, 3),
@@ -33,8 +34,8 @@ PROFILE_ORDER: Mapping[int, tuple[int, ...]] = {
     5: (0,),
     0: (0,),
 }
-"""Order in which the driver tries the places. It keeps whole halves for late comers where it can, and it cannot
-for 2g, 2g, 3g: both halves are begun by then, which is why 3g has to be created first."""
+"""Order in which the driver tries the places, from the instance ids that the MIG User Guide shows for
+`-cgi 19,19,14,9` (13, 11, 3, then refused: both halves are begun) and `-cgi 9,19,14,19` (2, 7, 4, ...)."""
 
 ENGINES: Mapping[int, tuple[int, int, int, int]] = {
     19: (1, 1, 0, 0), 20: (1, 1, 1, 1), 15: (1, 1, 0, 0), 14: (2, 1, 0, 0),
@@ -89,9 +90,9 @@ BOARDS: Mapping[str, Board] = {
 
 
 def fresh_state(sku: str, gpus: int, seed: str, cpulists: Sequence[str]) -> dict[str, str]:
-    """Return all keys of a healthy host that was just switched on; `seed` sets serials and UUIDs apart.
+    """Return all keys of a healthy host that was just switched on.
 
-    `cpulists` is one kernel CPU list per NUMA node.
+    `seed` sets serials and UUIDs apart; `cpulists` is one kernel CPU list per NUMA node.
 
     Raises QwenhostError for a sku or GPU count that is not simulated.
     """
@@ -114,6 +115,7 @@ def nvswitches(board: Board, gpus: int) -> int:
 def _machine(board: Board, gpus: int, cpulists: Sequence[str]) -> dict[str, str]:
     return {
         "schema": "1",
+        "boot.epoch": f"{time.time():.6f}",
         "driver.loaded": "1",
         "driver.hang": "0",
         "driver.module_version": DRIVER,
@@ -130,12 +132,12 @@ def _machine(board: Board, gpus: int, cpulists: Sequence[str]) -> dict[str, str]
 def _board(board: Board) -> dict[str, str]:
     values = {
         "name": board.name, "device_id": f"0x{board.device_id}", "subsystem_id": f"0x{board.subsystem_id}",
-        "form": board.form, "brand": "14", "architecture": "7", "cores": "6912", "memory_bus_width_bits": "5120",
-        "bus_type": "2", "multi_gpu_board": "0", "gsp": "1", "fans": "0",
+        "form": board.form, "brand": "14", "architecture": "7", "cores": "6912",
+        "memory_bus_width_bits": "5120", "bus_type": "2", "multi_gpu_board": "0", "gsp": "1", "fans": "0",
         "memory_mib": str(board.memory_mib), "reserved_mib": str(board.reserved_mib),
         "bar1_mib": str(board.bar1_mib), "used_mib": "0",
-        "vbios": board.vbios, "part": board.part, "gpu_part": board.gpu_part, "inforom_image": board.inforom_image,
-        "inforom_oem": "2.0", "inforom_ecc": "6.16",
+        "vbios": board.vbios, "part": board.part, "gpu_part": board.gpu_part,
+        "inforom_image": board.inforom_image, "inforom_oem": "2.0", "inforom_ecc": "6.16",
         "link_generation": "4", "link_generation_max": "4", "link_width": "16", "link_width_max": "16",
         "pcie_replays": "0", "pcie_rollovers": "0",
         "links": "12", "link_speed_mbps": "25000",
@@ -192,13 +194,14 @@ def _links(board: Board, slot: int, gpus: int) -> dict[str, str]:
 def link_peers(board: Board, slot: int, gpus: int) -> list[str]:
     """Return the bus id at the far end of each of the twelve links, empty where none is connected.
 
-    8-GPU SXM4: two links to each of six switches; 4-GPU SXM4: four to each peer; PCIe: all to the bridged neighbour.
+    8-GPU SXM4: two links to each of six switches; 4-GPU SXM4: four to each peer; PCIe: all to the neighbour.
     """
     if nvswitches(board, gpus):
         return [f"0000:{NVSWITCH_BUSES[link // 2]}:00.0" for link in range(12)]
     if board.form == "sxm4":
         others = [other for other in range(gpus) if other != slot][:3]
-        return [f"0000:{BUS_IDS[others[link // 4]]}:00.0" if link // 4 < len(others) else "" for link in range(12)]
+        peers = [f"0000:{BUS_IDS[other]}:00.0" for other in others] + [""] * (3 - len(others))
+        return [peers[link // 4] for link in range(12)]
     neighbour = slot ^ 1
     return [f"0000:{BUS_IDS[neighbour]}:00.0" if neighbour < gpus else ""] * 12
 
@@ -210,7 +213,8 @@ def _profiles(table: str) -> dict[str, str]:
 
 def _profile(row: Mapping[str, object]) -> str:
     number = int(str(row["id"]))
-    keys = ("name", "nvml_profile", "compute_slices", "memory_slices", "memory_mib", "multiprocessors", "max_instances")
+    sizes = ("compute_slices", "memory_slices", "memory_mib", "multiprocessors", "max_instances")
+    keys = ("name", "nvml_profile", *sizes)
     engines = list(ENGINES[number])
     if str(row["name"]) in WITHOUT_DECODER:
         engines[1] = 0

@@ -13,7 +13,8 @@ from qwenhost.records.errors import FAILED, QwenhostError
 
 CACHE = Path("/var/cache/qwenhost-lab")
 NATIVE = Path(__file__).parent / "native"
-FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-Wl,-soname,libnvidia-ml.so.1")
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+FLAGS = ("-std=gnu11", "-O2", *WARNINGS, "-fPIC", "-shared", "-Wl,-soname,libnvidia-ml.so.1")
 
 
 def library(cache: Path = CACHE) -> Path:
@@ -43,6 +44,7 @@ def _compile(sources: list[Path], target: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         Path(name).unlink()
-        raise QwenhostError(f"gcc failed on the simulated NVML: {done.stderr.strip()[:400]}", exit_code=FAILED)
+        reason = done.stderr.strip()[:400]
+        raise QwenhostError(f"gcc failed on the simulated NVML: {reason}", exit_code=FAILED)
     Path(name).chmod(0o755)
     Path(name).replace(target)

@@ -19,7 +19,14 @@ class Edit:
     def __init__(self, host_root: Path, values: dict[str, str]) -> None:
         self.host_root, self.values = host_root, values
         self.home = state.folder(host_root)
-        self.entry: dict[str, Any] = {"set": {}, "before": {}, "log": [], "files": {}, "links": {}}
+        self.entry: dict[str, Any] = {
+            "set": {},
+            "before": {},
+            "log": [],
+            "files": {},
+            "links": {},
+            "moves": {},
+        }
 
     def put(self, key: str, value: str) -> None:
         """Set a state key."""
@@ -49,6 +56,14 @@ class Edit:
         self.entry["links"][str(path.relative_to(self.home))] = str(path.readlink())
         path.unlink()
 
+    def set_aside(self, path: Path) -> None:
+        """Move a folder out of sight."""
+        name = str(path.relative_to(self.home))
+        aside = self.home / "aside" / name.replace("/", "_")
+        aside.parent.mkdir(exist_ok=True)
+        path.rename(aside)
+        self.entry["moves"][name] = str(aside.relative_to(self.home))
+
 
 def undo(host_root: Path, values: dict[str, str], entry: dict[str, Any]) -> None:
     """Put back what one journal entry noted."""
@@ -63,12 +78,15 @@ def undo(host_root: Path, values: dict[str, str], entry: dict[str, Any]) -> None
     for name, target in entry["links"].items():
         if not (home / name).is_symlink():
             (home / name).symlink_to(target)
+    for name, aside in entry["moves"].items():
+        (home / aside).rename(home / name)
     _unlog(home / "kmsg", entry["log"])
 
 
 def _unlog(path: Path, lines: list[str]) -> None:
     """Drop the fault's lines whatever their stamp: a reboot has logged them anew."""
-    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if line.partition("] ")[2] not in lines]
+    present = path.read_text(encoding="utf-8").splitlines()
+    kept = [line for line in present if line.partition("] ")[2] not in lines]
     path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
 
 

@@ -1,7 +1,7 @@
 """Faults of a simulated host: injected and cleared from outside, while it runs.
 
-Each fault changes what the hardware, the driver and the kernel log would show, and nothing else. It outlasts a
-reboot of the host; `clear` puts back exactly what was there.
+Each fault changes what the hardware, the driver and the kernel log would show, and nothing else. It outlasts
+a reboot of the host; `clear` puts back exactly what was there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ KINDS: dict[str, str] = {
 
 
 def inject(root: Path, kind: str) -> None:
-    """Inject one fault; one that is active stays as it is. Raises QwenhostError where the host cannot have it."""
+    """Inject one fault; one that is active stays as it is.
+
+    Raises QwenhostError for an unknown kind and where the host cannot have it.
+    """
     if kind not in KINDS:
         raise QwenhostError(f"no fault {kind!r}", hint=f"One of: {', '.join(KINDS)}.")
     with state.change(root) as values:
@@ -73,6 +76,13 @@ def _xid(edit: Edit, slot: int, text: str) -> str:
     return f"NVRM: Xid (PCI:{_bus(edit, slot)[:-2]}): {text}"
 
 
+def _on_bus(edit: Edit, slot: int) -> Path:
+    try:
+        return device_folder(edit.host_root, _bus(edit, slot))
+    except FileNotFoundError as error:
+        raise QwenhostError(f"GPU {slot} of this host is missing", hint="Clear its faults first.") from error
+
+
 def _needs_nvswitch(edit: Edit) -> None:
     if not int(edit.values["nvswitch.count"]):
         raise QwenhostError("this host has no NVSwitches, hence no fabric manager", hint="Use 8 SXM4 GPUs.")
@@ -80,8 +90,8 @@ def _needs_nvswitch(edit: Edit) -> None:
 
 def _link_x8(edit: Edit) -> None:
     slot = _slot(edit, 3)
+    folder = _on_bus(edit, slot)
     edit.put_gpu(slot, link_width="8")
-    folder = device_folder(edit.host_root, _bus(edit, slot))
     edit.write(folder / "current_link_width", b"8\n")
     edit.write(folder.parent / "current_link_width", b"8\n")
     edit.write(folder / "config", config_space(gpu_function(edit.values, slot)))
@@ -95,21 +105,22 @@ def _link_x8(edit: Edit) -> None:
 def _nvlink_down(edit: Edit) -> None:
     slot = _slot(edit, 2)
     if edit.values.get(f"gpu{slot}.nvlink5") != "1":
-        raise QwenhostError(f"GPU {slot} of this host has no active NVLink 5", hint="Use a board with NVLink.")
+        raise QwenhostError(f"GPU {slot} has no active NVLink 5", hint="Use a board with NVLink.")
     edit.put_gpu(slot, nvlink5="0")
 
 
 def _gpu_missing(edit: Edit) -> None:
     slot = _slot(edit, 6)
+    _on_bus(edit, slot)
     edit.put_gpu(slot, present="0")
     edit.unlink(edit.home / "pci" / _bus(edit, slot))
-    edit.write(edit.home / "proc-driver/nvidia/gpus" / _bus(edit, slot) / "information", b"")
+    edit.set_aside(edit.home / "proc-driver/nvidia/gpus" / _bus(edit, slot))
 
 
 def _gpu_lost(edit: Edit) -> None:
     slot = _slot(edit, 6)
+    folder = _on_bus(edit, slot)
     edit.put_gpu(slot, lost="1", recovery_action="2")
-    folder = device_folder(edit.host_root, _bus(edit, slot))
     edit.write(folder / "config", b"\xff" * SIZE_BYTES)
     edit.write(folder / "revision", b"0xff\n")
     edit.write(folder / "current_link_speed", b"Unknown\n")
@@ -159,9 +170,13 @@ def _xid_79(edit: Edit) -> None:
 def _xid_119(edit: Edit) -> None:
     slot = _slot(edit, 2)
     edit.put_gpu(slot, recovery_action="1")
-    what = f"Timeout after 6s of waiting for RPC response from GPU{slot} GSP! Expected function 76 (GSP_RM_CONTROL)"
+    what = f"Timeout after 6s of waiting for RPC response from GPU{slot} GSP!"
     edit.log(
-        _xid(edit, slot, f"119, pid=1523, name=python3, {what} (0x20802002 0x8)."),
+        _xid(
+            edit,
+            slot,
+            f"119, pid=1523, name=python3, {what} Expected function 76 (GSP_RM_CONTROL) (0x20802002 0x8).",
+        ),
         _xid(edit, slot, "154, GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"),
     )
 
@@ -183,7 +198,9 @@ def _hbm_hot(edit: Edit) -> None:
 
 def _power_brake(edit: Edit) -> None:
     slot = _slot(edit, 7)
-    edit.put_gpu(slot, events="0x88", event_ns_271="41250000000", clock_graphics_mhz="345", clock_sm_mhz="345")
+    edit.put_gpu(
+        slot, events="0x88", event_ns_271="41250000000", clock_graphics_mhz="345", clock_sm_mhz="345"
+    )
 
 
 def _driver_hang(edit: Edit) -> None:

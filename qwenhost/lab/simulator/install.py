@@ -50,7 +50,9 @@ def _split_cpus(nodes: int) -> list[str]:
     """Return one CPU list per node; with fewer CPUs than nodes they share."""
     cpus = sorted(os.sched_getaffinity(0))
     size = max(1, len(cpus) // nodes)
-    parts = [cpus[index * size : None if index == nodes - 1 else (index + 1) * size] for index in range(nodes)]
+    parts = [
+        cpus[index * size : None if index == nodes - 1 else (index + 1) * size] for index in range(nodes)
+    ]
     return [_cpulist(part or cpus) for part in parts]
 
 

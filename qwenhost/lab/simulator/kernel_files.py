@@ -30,9 +30,18 @@ def write_kernel_files(host_root: Path, values: Mapping[str, str]) -> None:
     """Write all stand-ins below the simulator's folder, with the kernel's defaults."""
     home = state.folder(host_root)
     _fill(home / "vm", VM_DEFAULTS)
-    _fill(home / "thp", {"enabled": "always [madvise] never", "defrag": "always defer defer+madvise [madvise] never"})
+    _fill(
+        home / "thp",
+        {"enabled": "always [madvise] never", "defrag": "always defer defer+madvise [madvise] never"},
+    )
     for size in POOLS_KIB:
-        names = ("nr_hugepages", "free_hugepages", "resv_hugepages", "surplus_hugepages", "nr_overcommit_hugepages")
+        names = (
+            "nr_hugepages",
+            "free_hugepages",
+            "resv_hugepages",
+            "surplus_hugepages",
+            "nr_overcommit_hugepages",
+        )
         _fill(home / "hugepages" / f"hugepages-{size}kB", dict.fromkeys(names, "0"))
     _write_nodes(home / "node", values)
     _write_driver(home / "proc-driver" / "nvidia", values)

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qwenhost.lab.simulator.guest import state
-from qwenhost.lab.simulator.pci_config import DOWNSTREAM, ENDPOINT, ROOT_PORT, UPSTREAM, Function, config_space
+from qwenhost.lab.simulator.pci_config import (
+    DOWNSTREAM,
+    ENDPOINT,
+    ROOT_PORT,
+    UPSTREAM,
+    Function,
+    config_space,
+)
 
 MIB = 1 << 20
 _AER = ("RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF")
@@ -126,7 +133,9 @@ def _write_group(home: Path, values: Mapping[str, str], members: list[int]) -> N
 
 def _write_nvswitches(home: Path, values: Mapping[str, str]) -> None:
     last = int(values["numa.nodes"]) - 1
-    targets = sorted({text for key, text in values.items() if key.startswith("gpu0.nvlink") and key.endswith("_to")})
+    targets = sorted(
+        {text for key, text in values.items() if key.startswith("gpu0.nvlink") and key.endswith("_to")}
+    )
     buses = [int(text[5:7], 16) for text in targets]
     for port, bus_id in zip(
         _write_switch(home, buses, min(buses) - 8, last, values[f"numa{last}.cpulist"]), targets, strict=True

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import sys
-from typing import Callable, Dict, List
+from collections.abc import Callable
 
 
-def _power_on(_arguments: List[str]) -> int:
+def _power_on(_arguments: list[str]) -> int:
     from . import power_on
 
     return power_on.main()
 
 
-def _service(name: str) -> Callable[[List[str]], int]:
-    def call(arguments: List[str]) -> int:
+def _service(name: str) -> Callable[[list[str]], int]:
+    def call(arguments: list[str]) -> int:
         from . import services
 
-        run: Callable[[List[str]], int] = getattr(services, name)
+        run: Callable[[list[str]], int] = getattr(services, name)
         return run(arguments)
 
     return call
 
 
-def _dmesg(arguments: List[str]) -> int:
+def _dmesg(arguments: list[str]) -> int:
     from . import dmesg
 
     return dmesg.main(arguments)
 
 
-def _smi(arguments: List[str]) -> int:
+def _smi(arguments: list[str]) -> int:
     from .smi import main
 
     return main.main(arguments)
 
 
-PROGRAMS: Dict[str, Callable[[List[str]], int]] = {
+PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "power-on": _power_on,
     "watch": _service("watch"),
     "nv-fabricmanager": _service("fabric_manager"),

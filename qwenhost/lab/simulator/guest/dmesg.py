@@ -6,12 +6,14 @@ import argparse
 import re
 import sys
 import time
-from typing import List
 
 from . import state
 
 STAMP = re.compile(r"\[\s*(\d+\.\d+)\] ?(.*)")
-LEVELS = (("err", re.compile(r"Xid|SXid|error", re.IGNORECASE)), ("warn", re.compile(r"taint", re.IGNORECASE)))
+LEVELS = (
+    ("err", re.compile(r"Xid|SXid|error", re.IGNORECASE)),
+    ("warn", re.compile(r"taint", re.IGNORECASE)),
+)
 
 
 def level_of(text: str) -> str:
@@ -29,19 +31,22 @@ def formatted(line: str, chosen: argparse.Namespace, boot: float) -> str:
     if chosen.ctime:
         stamp = time.strftime("[%a %b %e %H:%M:%S %Y]", time.localtime(boot + seconds))
     if chosen.time_format == "iso":
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(boot + seconds)) + f",{seconds % 1 * 1e6:06.0f}+00:00"
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(boot + seconds))
+        stamp += f",{(boot + seconds) % 1 * 1e6:06.0f}+00:00"
     prefix = f"kern  :{level_of(text):<6}: " if chosen.decode else ""
     return f"{prefix}{stamp} {text}"
 
 
-def parse(arguments: List[str]) -> argparse.Namespace:
+def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options; those that make no difference here are taken and ignored."""
     about = "Kernel log of the qwenhost lab's simulator; this is not the log of a real kernel."
     parser = argparse.ArgumentParser("dmesg", description=about)
     parser.add_argument("-T", "--ctime", action="store_true", help="human readable time stamps")
     parser.add_argument("-x", "--decode", action="store_true", help="show facility and level")
     parser.add_argument("-l", "--level", default="", help="only these levels: err, warn, info")
-    parser.add_argument("--time-format", default="", choices=["", "iso", "ctime", "raw"], help="form of the time stamps")
+    parser.add_argument(
+        "--time-format", default="", choices=["", "iso", "ctime", "raw"], help="form of the time stamps"
+    )
     parser.add_argument("-k", "--kernel", action="store_true", help="always the case")
     for option in (("-H", "--human"), ("-P", "--nopager"), ("-r", "--raw")):
         parser.add_argument(*option, action="store_true", help="ignored")
@@ -51,11 +56,11 @@ def parse(arguments: List[str]) -> argparse.Namespace:
     return chosen
 
 
-def main(arguments: List[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Print the log."""
     chosen = parse(arguments)
     levels = [level for level in chosen.level.replace("emerg,alert,crit,", "").split(",") if level]
-    boot = float(state.read().get("boot.epoch", "0"))
+    boot = float(state.read()["boot.epoch"])
     for line in (state.folder() / "kmsg").read_text(encoding="utf-8").splitlines():
         found = STAMP.match(line)
         if not levels or (found and level_of(found.group(2)) in levels):

@@ -7,11 +7,10 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
-from typing import List, Tuple
 
 from . import faultlog, state
 
-BINDS: Tuple[Tuple[str, str], ...] = (
+BINDS: tuple[tuple[str, str], ...] = (
     ("pci", "/sys/bus/pci/devices"),
     ("node", "/sys/devices/system/node"),
     ("hugepages", "/sys/kernel/mm/hugepages"),
@@ -70,11 +69,13 @@ def make_device_nodes(values: state.Values) -> None:
         path.chmod(0o666)
 
 
-def bind_all(home: Path) -> List[str]:
+def bind_all(home: Path) -> list[str]:
     """Bind every stand-in over its real path; return those that could not be bound, with the reason."""
     failed = []
     for name, target in BINDS:
-        done = subprocess.run(["mount", "--bind", str(home / name), target], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["mount", "--bind", str(home / name), target], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             failed.append(f"{target}: {done.stderr.strip()}")
             continue

@@ -6,7 +6,6 @@ import argparse
 import signal
 import subprocess
 import time
-from typing import List
 
 from . import state
 
@@ -14,9 +13,11 @@ POLL_SECONDS = 0.5
 FABRIC_UNIT = "nvidia-fabricmanager.service"
 
 
-def fabric_manager(arguments: List[str]) -> int:
+def fabric_manager(arguments: list[str]) -> int:
     """Run as nv-fabricmanager: ends with 1 when its version is not that of the loaded driver."""
-    parser = argparse.ArgumentParser("nv-fabricmanager", description="Fabric manager of the qwenhost lab's simulator.")
+    parser = argparse.ArgumentParser(
+        "nv-fabricmanager", description="Fabric manager of the qwenhost lab's simulator."
+    )
     parser.add_argument("-c", "--config", help="accepted, not read")
     parser.add_argument("-v", "--version", action="store_true", help="print the version")
     chosen = parser.parse_args(arguments)
@@ -32,13 +33,18 @@ def fabric_manager(arguments: List[str]) -> int:
             flush=True,
         )
         return 1
-    print(f"Fabric Manager version {own} is running with {values['nvswitch.count']} NVSwitches (simulated)", flush=True)
-    print("Successfully configured all the available GPUs and NVSwitches to route NVLink traffic.", flush=True)
+    print(
+        f"Fabric Manager version {own} is running with {values['nvswitch.count']} NVSwitches (simulated)",
+        flush=True,
+    )
+    print(
+        "Successfully configured all the available GPUs and NVSwitches to route NVLink traffic.", flush=True
+    )
     _wait_for_stop()
     return 0
 
 
-def persistence_daemon(arguments: List[str]) -> int:
+def persistence_daemon(arguments: list[str]) -> int:
     """Run as nvidia-persistenced: persistence mode is on while it runs."""
     parser = argparse.ArgumentParser("nvidia-persistenced", description="Simulated persistence daemon.")
     parser.add_argument("--user", help="accepted, not used")
@@ -61,7 +67,7 @@ def _wait_for_stop() -> None:
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
 
 
-def watch(_arguments: List[str]) -> int:
+def watch(_arguments: list[str]) -> int:
     """Start, stop or restart the fabric manager when a fault that touches it is injected or cleared."""
     applied = _fabric_keys()
     if applied[0] == "1":
@@ -74,7 +80,7 @@ def watch(_arguments: List[str]) -> int:
             applied = wanted
 
 
-def _fabric_keys() -> List[str]:
+def _fabric_keys() -> list[str]:
     values = state.read()
     return [values.get(key, "") for key in ("fabricmanager.refuse", "fabricmanager.version")]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
 
 FOLDER = "var/lib/a100sim"
 
-Values = Dict[str, str]
+Values = dict[str, str]
 
 
 def root() -> Path:
@@ -23,18 +23,18 @@ def root() -> Path:
     return Path(os.environ.get("A100SIM_ROOT", "/"))
 
 
-def folder(host_root: Optional[Path] = None) -> Path:
+def folder(host_root: Path | None = None) -> Path:
     """Return the simulator's folder below a host root."""
     return (host_root or root()) / FOLDER
 
 
-def read(host_root: Optional[Path] = None) -> Values:
+def read(host_root: Path | None = None) -> Values:
     """Return all keys. Raises FileNotFoundError where no simulator is installed."""
     lines = (folder(host_root) / "state").read_text(encoding="utf-8").splitlines()
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-def write(values: Values, host_root: Optional[Path] = None) -> None:
+def write(values: Values, host_root: Path | None = None) -> None:
     """Replace the file; callers that change a part of it use `change`."""
     where = folder(host_root)
     handle, name = tempfile.mkstemp(prefix="state.", dir=str(where))
@@ -45,7 +45,7 @@ def write(values: Values, host_root: Optional[Path] = None) -> None:
 
 
 @contextmanager
-def change(host_root: Optional[Path] = None) -> Iterator[Values]:
+def change(host_root: Path | None = None) -> Iterator[Values]:
     """Yield the keys for changing, under the lock; they are written when the block ends well."""
     with (folder(host_root) / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -56,7 +56,7 @@ def change(host_root: Optional[Path] = None) -> Iterator[Values]:
             write(values, host_root)
 
 
-def slots(values: Values) -> List[int]:
+def slots(values: Values) -> list[int]:
     """Return the board slots that hold a GPU which the driver sees, in index order."""
     return [slot for slot in range(int(values["gpu.count"])) if values.get(f"gpu{slot}.present", "1") == "1"]
 

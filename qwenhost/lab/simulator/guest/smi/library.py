@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-from typing import List, Tuple
 
 from .. import state
 from .errors import SmiError
@@ -46,13 +45,13 @@ class Nvml:
             raise SmiError(lost_text(values, slot, self.reason(code)), code)
         return handle
 
-    def mig_mode(self, slot: int, mode: int) -> Tuple[int, int]:
+    def mig_mode(self, slot: int, mode: int) -> tuple[int, int]:
         """Set the MIG mode; return NVML's result and the activation status."""
         status = ctypes.c_int()
         code = self.call("nvmlDeviceSetMigMode", self.device(slot), ctypes.c_uint(mode), ctypes.byref(status))
         return code, status.value
 
-    def create_gpu_instance(self, slot: int, profile: int) -> Tuple[int, int]:
+    def create_gpu_instance(self, slot: int, profile: int) -> tuple[int, int]:
         """Create a GPU instance; return NVML's result and the new id."""
         handle, before = ctypes.c_void_p(), _instances(slot)
         device = self.device(slot)
@@ -60,10 +59,12 @@ class Nvml:
         made = [instance for instance in _instances(slot) if instance not in before]
         return code, made[0] if made else -1
 
-    def _gpu_instance(self, slot: int, instance: int) -> Tuple[int, ctypes.c_void_p]:
+    def _gpu_instance(self, slot: int, instance: int) -> tuple[int, ctypes.c_void_p]:
         handle = ctypes.c_void_p()
         device = self.device(slot)
-        code = self.call("nvmlDeviceGetGpuInstanceById", device, ctypes.c_uint(instance), ctypes.byref(handle))
+        code = self.call(
+            "nvmlDeviceGetGpuInstanceById", device, ctypes.c_uint(instance), ctypes.byref(handle)
+        )
         return code, handle
 
     def destroy_gpu_instance(self, slot: int, instance: int) -> int:
@@ -98,7 +99,7 @@ class Nvml:
         return self.call(name, self.device(slot), ctypes.c_uint(value))
 
 
-def _instances(slot: int) -> List[int]:
+def _instances(slot: int) -> list[int]:
     values = state.read()
     return [instance for instance in range(14) if f"gpu{slot}.gi{instance}" in values]
 

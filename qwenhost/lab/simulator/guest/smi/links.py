@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import List
-
 from .. import state
 from .machine import Gpu, all_gpus
 
@@ -31,7 +29,7 @@ def matrix(values: state.Values) -> str:
     return "\n".join([header, *rows]) + "\n" + LEGEND
 
 
-def _row(values: state.Values, gpu: Gpu, gpus: List[Gpu]) -> str:
+def _row(values: state.Values, gpu: Gpu, gpus: list[Gpu]) -> str:
     cells = "\t".join(cell(values, gpu, other) for other in gpus)
     node = gpu.number("numa")
     return f"GPU{gpu.index}\t{cells}\t{values[f'numa{node}.cpulist']}\t{node}\t\tN/A"
@@ -49,7 +47,7 @@ def cell(values: state.Values, gpu: Gpu, other: Gpu) -> str:
     return "NODE" if gpu.text("numa") == other.text("numa") else "SYS"
 
 
-def active(gpu: Gpu) -> List[int]:
+def active(gpu: Gpu) -> list[int]:
     """Return the links of a GPU that are up."""
     return [link for link in range(LINKS) if gpu.number(f"nvlink{link}")]
 
@@ -62,7 +60,7 @@ def shared_links(values: state.Values, gpu: Gpu, other: Gpu) -> int:
     return sum(gpu.text(f"nvlink{link}_to") == bus_id for link in active(gpu))
 
 
-def status(gpus: List[Gpu]) -> str:
+def status(gpus: list[Gpu]) -> str:
     """Return nvlink -s."""
     return "".join(_title(gpu) + _status(gpu) for gpu in gpus)
 
@@ -82,7 +80,7 @@ def _status(gpu: Gpu) -> str:
     return "".join(rows)
 
 
-def errors(gpus: List[Gpu]) -> str:
+def errors(gpus: list[Gpu]) -> str:
     """Return nvlink -e: error counters of every active link."""
     text = ""
     for gpu in gpus:
@@ -97,7 +95,7 @@ def errors(gpus: List[Gpu]) -> str:
     return text
 
 
-def remotes(gpus: List[Gpu]) -> str:
+def remotes(gpus: list[Gpu]) -> str:
     """Return nvlink -p: the bus id at the far end of every active link."""
     text = ""
     for gpu in gpus:

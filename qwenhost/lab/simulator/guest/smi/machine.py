@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Sequence
+from dataclasses import dataclass
 
 from .. import state
 from .errors import SmiError
@@ -11,7 +11,8 @@ NOT_AVAILABLE = "N/A"
 RECOVERY = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")
 
 
-class Profile(NamedTuple):
+@dataclass(frozen=True)
+class Profile:
     """A GPU instance profile, as the state file holds it."""
 
     id: int
@@ -25,10 +26,11 @@ class Profile(NamedTuple):
     decoders: int
     jpeg: int
     ofa: int
-    starts: Sequence[int]
+    starts: tuple[int, ...]
 
 
-class MigDevice(NamedTuple):
+@dataclass(frozen=True)
+class MigDevice:
     """A compute instance with its GPU instance: what -L lists as a MIG device."""
 
     index: int
@@ -74,47 +76,49 @@ class Gpu:
         """True in MIG mode."""
         return self.number("mig_mode") == 1
 
-    def instances(self) -> Dict[int, List[int]]:
+    def instances(self) -> dict[int, list[int]]:
         """Return GPU instance id -> [profile, start, size], by id."""
         keys = {number: self.values.get(f"gpu{self.slot}.gi{number}") for number in range(14)}
         return {number: [int(part) for part in text.split(":")] for number, text in keys.items() if text}
 
-    def computes(self, instance: int) -> Dict[int, List[int]]:
+    def computes(self, instance: int) -> dict[int, list[int]]:
         """Return compute instance id -> [profile, start, size] of a GPU instance."""
         keys = {number: self.values.get(f"gpu{self.slot}.gi{instance}.ci{number}") for number in range(7)}
         return {number: [int(part) for part in text.split(":")] for number, text in keys.items() if text}
 
-    def mig_devices(self) -> List[MigDevice]:
+    def mig_devices(self) -> list[MigDevice]:
         """Return the MIG devices in NVML's order."""
         table = profiles(self.values)
-        found: List[MigDevice] = []
+        found: list[MigDevice] = []
         for instance, (profile, _, _) in self.instances().items():
             for compute, (_, _, size) in self.computes(instance).items():
                 uuid = self.values[f"gpu{self.slot}.gi{instance}.ci{compute}.uuid"]
                 found.append(MigDevice(len(found), instance, compute, size, uuid, table[profile]))
         return found
 
-    def clients(self) -> List[List[str]]:
+    def clients(self) -> list[list[str]]:
         """Return [pid, name, MiB] of each process that holds the GPU."""
         return [one.split("/") for one in self.text("clients", "").split(",") if one]
 
 
-def profiles(values: state.Values) -> Dict[int, Profile]:
+def profiles(values: state.Values) -> dict[int, Profile]:
     """Return the profiles of the board by id, in the order of `mig -lgip`."""
     table = {}
     for number in (19, 20, 15, 14, 9, 5, 0):
         name, _, *counts, starts = values[f"profile.{number}"].split(":")
+        slices, memory_slices, mib, processors, most, copy, decoders, jpeg, ofa = map(int, counts)
         order = tuple(sorted(int(start) for start in starts.split(",")))
-        table[number] = Profile(number, name, *(int(count) for count in counts), order)  # type: ignore[arg-type]
+        sizes = (slices, memory_slices, mib, processors, most)
+        table[number] = Profile(number, name, *sizes, copy, decoders, jpeg, ofa, order)
     return table
 
 
-def all_gpus(values: state.Values) -> List[Gpu]:
+def all_gpus(values: state.Values) -> list[Gpu]:
     """Return every GPU that the driver sees."""
     return [Gpu(values, index, slot) for index, slot in enumerate(state.slots(values))]
 
 
-def chosen_gpus(values: state.Values, selection: str) -> List[Gpu]:
+def chosen_gpus(values: state.Values, selection: str) -> list[Gpu]:
     """Return the GPUs that -i names by index, UUID, serial or bus id; all when it is empty. Raises SmiError."""
     gpus = all_gpus(values)
     if not selection:
@@ -122,7 +126,7 @@ def chosen_gpus(values: state.Values, selection: str) -> List[Gpu]:
     return [_find(gpus, name.strip()) for name in selection.split(",")]
 
 
-def _find(gpus: List[Gpu], name: str) -> Gpu:
+def _find(gpus: list[Gpu], name: str) -> Gpu:
     for gpu in gpus:
         short = gpu.text("bus_id").lower()
         names = (str(gpu.index), gpu.text("uuid"), gpu.text("serial"), gpu.bus_id.lower(), short, short[5:])

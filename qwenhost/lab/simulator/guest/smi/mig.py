@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from typing import Dict, List, Tuple
 
 from .. import state
 from .errors import SmiError
@@ -38,7 +37,7 @@ LCI_HEAD = f"""\
 |====================================================================|"""
 
 
-def run(nvml: Nvml, arguments: List[str]) -> str:
+def run(nvml: Nvml, arguments: list[str]) -> str:
     """Run one `mig` command and return its output. Raises SmiError with the exit code of the real tool."""
     chosen = _parser().parse_args(arguments)
     gpus = [gpu for gpu in chosen_gpus(state.read(), chosen.i) if gpu.mig]
@@ -75,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _profiles(nvml: Nvml, gpus: List[Gpu]) -> str:
+def _profiles(nvml: Nvml, gpus: list[Gpu]) -> str:
     lines = [LGIP_HEAD]
     for gpu in gpus:
         for profile in profiles(gpu.values).values():
@@ -83,7 +82,7 @@ def _profiles(nvml: Nvml, gpus: List[Gpu]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _profile_rows(nvml: Nvml, gpu: Gpu, profile: Profile) -> List[str]:
+def _profile_rows(nvml: Nvml, gpu: Gpu, profile: Profile) -> list[str]:
     free = f"{nvml.remaining(gpu.slot, profile.id)}/{profile.maximum}"
     size = f"{int(profile.memory_mib / 1024 * 100) / 100:.2f}"
     name, engines = f"MIG {profile.name}", f"{profile.copy_engines:<2}"
@@ -94,30 +93,34 @@ def _profile_rows(nvml: Nvml, gpu: Gpu, profile: Profile) -> List[str]:
     ]
 
 
-def _placements(gpus: List[Gpu]) -> str:
+def _placements(gpus: list[Gpu]) -> str:
     lines = []
     for gpu in gpus:
         for profile in profiles(gpu.values).values():
             word = "Placements:" if len(profile.starts) > 1 else "Placement :"
             starts = ",".join(map(str, profile.starts))
-            lines.append(f"GPU {gpu.index:>2} Profile ID {profile.id:>2} {word} {{{starts}}}:{profile.memory_slices}")
+            lines.append(
+                f"GPU {gpu.index:>2} Profile ID {profile.id:>2} {word} {{{starts}}}:{profile.memory_slices}"
+            )
     return "\n".join(lines) + "\n"
 
 
-def _instances(gpus: List[Gpu]) -> str:
+def _instances(gpus: list[Gpu]) -> str:
     lines = [LGI_HEAD]
     for gpu in gpus:
         table = profiles(gpu.values)
         for instance, (profile, start, size) in gpu.instances().items():
             name = f"MIG {table[profile].name}"
-            lines.append(f"|{gpu.index:>4}  {name:<19}{profile:>4}{instance:>9}          {start}:{size}     |")
+            lines.append(
+                f"|{gpu.index:>4}  {name:<19}{profile:>4}{instance:>9}          {start}:{size}     |"
+            )
             lines.append(LGI_RULE)
     if len(lines) == 1:
         raise SmiError("No GPU instances found: Not Found", 6)
     return "\n".join(lines) + "\n"
 
 
-def _computes(gpus: List[Gpu], only: str) -> str:
+def _computes(gpus: list[Gpu], only: str) -> str:
     lines = [LCI_HEAD]
     for gpu in gpus:
         table = profiles(gpu.values)
@@ -135,15 +138,15 @@ def _compute_name(profile: Profile, slices: int) -> str:
     return f"MIG {profile.name}" if slices == profile.slices else f"MIG {slices}c.{profile.name}"
 
 
-def _profile_id(table: Dict[int, Profile], word: str) -> int:
+def _profile_id(table: dict[int, Profile], word: str) -> int:
     for profile in table.values():
         if word.strip() in (str(profile.id), profile.name, f"MIG {profile.name}"):
             return profile.id
     raise SmiError(f"Unable to find GPU instance profile {word}: Invalid Argument", 2)
 
 
-def _create(nvml: Nvml, gpus: List[Gpu], words: str, with_compute: bool) -> str:
-    lines: List[str] = []
+def _create(nvml: Nvml, gpus: list[Gpu], words: str, with_compute: bool) -> str:
+    lines: list[str] = []
     for gpu in gpus:
         table = profiles(gpu.values)
         for word in words.split(","):
@@ -153,7 +156,9 @@ def _create(nvml: Nvml, gpus: List[Gpu], words: str, with_compute: bool) -> str:
                 lines.append(
                     f"Unable to create a GPU instance on GPU {gpu.index:>2} using profile {word}: {nvml.reason(code)}"
                 )
-                raise SmiError("\n".join([*lines, f"Failed to create GPU instances: {nvml.reason(code)}"]), code)
+                raise SmiError(
+                    "\n".join([*lines, f"Failed to create GPU instances: {nvml.reason(code)}"]), code
+                )
             lines.append(
                 f"Successfully created GPU instance ID {instance:>2} on GPU {gpu.index:>2} "
                 f"using profile MIG {table[number].name} (ID {number:>2})"
@@ -177,7 +182,7 @@ def _create_compute(nvml: Nvml, gpu: Gpu, instance: int, profile: Profile, slice
     return f"Successfully created compute instance ID {made:>2} {place} {name} (ID {number:>2})"
 
 
-def _create_computes(nvml: Nvml, gpus: List[Gpu], words: str, only: str) -> str:
+def _create_computes(nvml: Nvml, gpus: list[Gpu], words: str, only: str) -> str:
     lines = []
     for gpu in gpus:
         table = profiles(gpu.values)
@@ -205,7 +210,7 @@ def _gpu_now(gpu: Gpu) -> Gpu:
     return Gpu(state.read(), gpu.index, gpu.slot)
 
 
-def _compute_targets(gpu: Gpu, instances: str, computes: str) -> List[Tuple[int, int]]:
+def _compute_targets(gpu: Gpu, instances: str, computes: str) -> list[tuple[int, int]]:
     return [
         (instance, compute)
         for instance in gpu.instances()
@@ -215,15 +220,18 @@ def _compute_targets(gpu: Gpu, instances: str, computes: str) -> List[Tuple[int,
     ]
 
 
-def _destroy_computes(nvml: Nvml, gpus: List[Gpu], instances: str, computes: str) -> str:
-    lines: List[str] = []
+def _destroy_computes(nvml: Nvml, gpus: list[Gpu], instances: str, computes: str) -> str:
+    lines: list[str] = []
     for gpu in gpus:
         for instance, compute in _compute_targets(gpu, instances, computes):
             code = nvml.destroy_compute_instance(gpu.slot, instance, compute)
             text = f"compute instance ID {compute:>2} from GPU {gpu.index:>2} GPU instance ID {instance:>2}"
             if code:
                 reason = nvml.reason(code)
-                lines += [f"Unable to destroy {text}: {reason}", f"Failed to destroy compute instances: {reason}"]
+                lines += [
+                    f"Unable to destroy {text}: {reason}",
+                    f"Failed to destroy compute instances: {reason}",
+                ]
                 raise SmiError("\n".join(lines), code)
             lines.append(f"Successfully destroyed {text}")
     if not lines:
@@ -231,8 +239,8 @@ def _destroy_computes(nvml: Nvml, gpus: List[Gpu], instances: str, computes: str
     return "\n".join(lines) + "\n"
 
 
-def _destroy(nvml: Nvml, gpus: List[Gpu], only: str) -> str:
-    lines: List[str] = []
+def _destroy(nvml: Nvml, gpus: list[Gpu], only: str) -> str:
+    lines: list[str] = []
     for gpu in gpus:
         for instance in gpu.instances():
             if only and str(instance) not in only.split(","):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import List
-
 from .. import state
 from .errors import SmiError
 from .library import IN_USE, Nvml
@@ -23,7 +21,7 @@ RESET_HELD = (
 )
 
 
-def set_mig(nvml: Nvml, gpus: List[Gpu], mode: int) -> str:
+def set_mig(nvml: Nvml, gpus: list[Gpu], mode: int) -> str:
     """Switch MIG mode; a GPU that a client holds gets it pending. Raises SmiError."""
     verb = "enable" if mode else "disable"
     lines = []
@@ -41,7 +39,7 @@ def set_mig(nvml: Nvml, gpus: List[Gpu], mode: int) -> str:
     return "\n".join([*lines, "All done.", ""])
 
 
-def set_persistence(nvml: Nvml, gpus: List[Gpu], mode: int) -> str:
+def set_persistence(nvml: Nvml, gpus: list[Gpu], mode: int) -> str:
     """Switch persistence mode. Raises SmiError."""
     lines = []
     for gpu in gpus:
@@ -57,7 +55,7 @@ def set_persistence(nvml: Nvml, gpus: List[Gpu], mode: int) -> str:
     return "\n".join([*lines, "All done.", ""])
 
 
-def set_power(nvml: Nvml, gpus: List[Gpu], limit_watts: float) -> str:
+def set_power(nvml: Nvml, gpus: list[Gpu], limit_watts: float) -> str:
     """Set the power limit. Raises SmiError."""
     lines = []
     for gpu in gpus:
@@ -73,7 +71,7 @@ def set_power(nvml: Nvml, gpus: List[Gpu], limit_watts: float) -> str:
     return "\n".join([*lines, "All done.", ""])
 
 
-def reset(gpus: List[Gpu]) -> str:
+def reset(gpus: list[Gpu]) -> str:
     """Reset GPUs: the pending mode holds, instances and volatile counters go, a remap takes effect. Raises SmiError."""
     for gpu in gpus:
         if gpu.clients():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Callable, Dict, List, Tuple
+from collections.abc import Callable
 
 from .errors import SmiError
 from .machine import NOT_AVAILABLE, RECOVERY, Gpu, switched, watts
 
 Reader = Callable[[Gpu], str]
-Field = Tuple[str, Reader]
+Field = tuple[str, Reader]
 """Unit and reader; the value comes without its unit."""
 
 EVENTS = {
@@ -60,11 +60,13 @@ def _pci_id(key: str) -> Field:
 
 
 def _count(gpu: Gpu) -> str:
-    return str(sum(gpu.values.get(f"gpu{slot}.present", "1") == "1" for slot in range(int(gpu.values["gpu.count"]))))
+    return str(
+        sum(gpu.values.get(f"gpu{slot}.present", "1") == "1" for slot in range(int(gpu.values["gpu.count"])))
+    )
 
 
-def _fields() -> Dict[str, Field]:
-    fields: Dict[str, Field] = {
+def _fields() -> dict[str, Field]:
+    fields: dict[str, Field] = {
         "timestamp": ("", lambda gpu: time.strftime("%Y/%m/%d %H:%M:%S.000")),
         "driver_version": ("", lambda gpu: gpu.values["driver.module_version"]),
         "count": ("", _count), "index": ("", lambda gpu: str(gpu.index)),
@@ -98,8 +100,14 @@ def _fields() -> Dict[str, Field]:
     return {**fields, **_clocks(), **_errors(), **_reasons()}
 
 
-def _clocks() -> Dict[str, Field]:
-    names = (("graphics", "graphics"), ("sm", "sm"), ("mem", "memory"), ("memory", "memory"), ("video", "video"))
+def _clocks() -> dict[str, Field]:
+    names = (
+        ("graphics", "graphics"),
+        ("sm", "sm"),
+        ("mem", "memory"),
+        ("memory", "memory"),
+        ("video", "video"),
+    )
     fields = {}
     for name, key in names:
         fields[f"clocks.current.{name}"] = fields[f"clocks.{name}"] = _key(f"clock_{key}_mhz", "MHz")
@@ -112,8 +120,8 @@ def _clocks() -> Dict[str, Field]:
     return fields
 
 
-def _errors() -> Dict[str, Field]:
-    fields: Dict[str, Field] = {
+def _errors() -> dict[str, Field]:
+    fields: dict[str, Field] = {
         "remapped_rows.correctable": _remap("remap_correctable"),
         "remapped_rows.uncorrectable": _remap("remap_uncorrectable"),
         "remapped_rows.pending": _remap("remap_pending", yes_no=True),
@@ -140,8 +148,8 @@ def _total(kind: str, span: str) -> Field:
     return "", lambda gpu: str(sum(int(part(gpu)) for part in parts))
 
 
-def _reasons() -> Dict[str, Field]:
-    fields: Dict[str, Field] = {}
+def _reasons() -> dict[str, Field]:
+    fields: dict[str, Field] = {}
     for prefix in ("clocks_event_reasons", "clocks_throttle_reasons"):
         fields[f"{prefix}.supported"] = _fixed("0x00000000000001FF")
         fields[f"{prefix}.active"] = ("", lambda gpu: f"0x{gpu.number('events'):016X}")
@@ -152,7 +160,7 @@ def _reasons() -> Dict[str, Field]:
 FIELDS = _fields()
 
 
-def table(gpus: List[Gpu], names: List[str], form: str) -> str:
+def table(gpus: list[Gpu], names: list[str], form: str) -> str:
     """Return the values of `names` for each GPU; `form` is csv[,noheader][,nounits]. Raises SmiError."""
     unknown = [name for name in names if name not in FIELDS]
     if unknown:
@@ -173,7 +181,7 @@ def _cell(gpu: Gpu, field: Field, units: bool) -> str:
     return f"{text} {unit}" if unit and units and not text.startswith("[") else text
 
 
-def apps(gpus: List[Gpu], names: List[str], form: str) -> str:
+def apps(gpus: list[Gpu], names: list[str], form: str) -> str:
     """Return the processes that hold a GPU, by the fields gpu_uuid, pid, process_name and used_memory."""
     lines = [] if "noheader" in form else [", ".join(names)]
     for gpu in gpus:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import List
 
 from .. import state
 from .library import lost_text
@@ -34,7 +33,7 @@ PROCESS_HEAD = """\
 |=========================================================================================|"""
 
 
-def summary(values: state.Values, gpus: List[Gpu]) -> str:
+def summary(values: state.Values, gpus: list[Gpu]) -> str:
     """Return the whole table; the form is that of R550 to R580."""
     version, library = values["driver.module_version"], values["driver.library_version"]
     title = f"| NVIDIA-SMI {library:<23}Driver Version: {version:<15}CUDA Version: {cuda_version(values):<9}|"
@@ -46,7 +45,7 @@ def summary(values: state.Values, gpus: List[Gpu]) -> str:
     return "\n".join([*lines, "", *_process_rows(gpus), ""])
 
 
-def _gpu_rows(gpu: Gpu) -> List[str]:
+def _gpu_rows(gpu: Gpu) -> list[str]:
     persistence = "On" if gpu.number("persistence") else "Off"
     ecc = "On" if gpu.mig else _ecc(gpu)
     usage = "     N/A" if gpu.mig else f"{gpu.number('utilization'):>7}%"
@@ -67,17 +66,20 @@ def _ecc(gpu: Gpu) -> str:
     return str(count) if gpu.number("ecc_mode") else "Off"
 
 
-def _mig_rows(gpus: List[Gpu]) -> List[str]:
+def _mig_rows(gpus: list[Gpu]) -> list[str]:
     lines = [MIG_HEAD]
     for gpu in gpus:
         for device in gpu.mig_devices():
             lines += [*_mig_device(gpu, device), MIG_COLUMNS]
     if len(lines) == 1:
-        lines += ["|  No MIG devices found                                                                   |", RULE]
+        lines += [
+            "|  No MIG devices found                                                                   |",
+            RULE,
+        ]
     return lines
 
 
-def _mig_device(gpu: Gpu, device: MigDevice) -> List[str]:
+def _mig_device(gpu: Gpu, device: MigDevice) -> list[str]:
     profile = device.profile
     bar1 = gpu.number("bar1_mib") * profile.memory_slices // 8 - 1
     ids = f"{gpu.index:>3}  {device.gpu_instance:>3} {device.compute_instance:>3} {device.index:>3}  "
@@ -89,13 +91,15 @@ def _mig_device(gpu: Gpu, device: MigDevice) -> List[str]:
     ]
 
 
-def _process_rows(gpus: List[Gpu]) -> List[str]:
+def _process_rows(gpus: list[Gpu]) -> list[str]:
     lines = [PROCESS_HEAD]
     for gpu in gpus:
         for pid, name, mib in gpu.clients():
             lines.append(f"|{gpu.index:>5}   N/A  N/A {pid:>16}      C   {name:<33.33} {mib:>10}MiB |")
     if len(lines) == 1:
-        lines.append("|  No running processes found                                                             |")
+        lines.append(
+            "|  No running processes found                                                             |"
+        )
     return [*lines, RULE]
 
 
