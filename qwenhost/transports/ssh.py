@@ -1,4 +1,4 @@
-"""A host over SSH, in one round trip: the probe and the request go in on standard input, the bundle comes out.
+"""A host over SSH, in one round trip: probe and request go in on standard input, the bundle comes out.
 
 Nothing is written on the host: the probe is imported from memory. Host keys are checked, always.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import shlex
-import socket
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -133,7 +132,7 @@ def _execute(client: paramiko.SSHClient, command: str, payload: bytes, name: str
         output = _read_until_closed(channel.makefile("rb"), channel, end)
         messages = channel.makefile_stderr("rb").read()
         return channel.recv_exit_status(), output, messages
-    except socket.timeout as error:
+    except TimeoutError as error:
         raise HostUnreachable(
             f"{name}: no answer within {ANSWER_SECONDS:g} s of the command's start",
             hint="the host is overloaded, or its processes hang; look at its console",

@@ -29,14 +29,17 @@ def _why(error: Exception, place: str, who: str, files: str) -> tuple[str, str]:
     if isinstance(error, paramiko.BadHostKeyException):
         return (
             f"the host key of {place} has changed",
-            f"if the host was reinstalled, remove its old key from {files}; if not, somebody may be in between",
+            f"if it was reinstalled, remove its old key from {files}; if not, somebody may be in between",
         )
     if isinstance(error, paramiko.SSHException) and "not found in known_hosts" in text:
         return f"the host key of {place} is not known", f"compare its fingerprint, then add it to {files}"
     if isinstance(error, paramiko.AuthenticationException):
         return f"{place} does not let {who} in: {text}", "check ansible_user and the private key"
     if isinstance(error, FileNotFoundError):
-        return f"file not found: {error.filename}", "check the key and known_hosts files that the inventory names"
+        return (
+            f"file not found: {error.filename}",
+            "the inventory names a key or known_hosts file that is not there",
+        )
     if isinstance(error, NoValidConnectionsError):
         return f"{place} refuses the connection", "is sshd running, and is this the right port?"
     if isinstance(error, socket.gaierror):

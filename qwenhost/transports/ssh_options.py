@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -65,12 +66,12 @@ def _known_hosts(host: Host, from_options: str) -> tuple[str, ...]:
     return (host.known_hosts_file,) if host.known_hosts_file else tuple(shlex.split(from_options))
 
 
-def _pairs(arguments: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _pairs(arguments: str) -> Iterator[tuple[str, str]]:
     """Return OpenSSH options as lower-case keyword and value; what takes no value is passed over."""
-    words = iter([word for argument in arguments for word in shlex.split(argument)])
+    words = iter(shlex.split(arguments))
     for word in words:
         if word.startswith("-o"):
-            key, _, value = (word[2:] or next(words, "")).strip().replace(" ", "=", 1).partition("=")
+            key, value = re.split(r"\s*=\s*|\s+", (word[2:] or next(words, "")).strip() + " ", maxsplit=1)
             yield key.lower(), value.strip()
         elif word[:2] in SHORT:
             yield SHORT[word[:2]], word[2:] or next(words, "")
