@@ -36,7 +36,9 @@ def profiles(mig: str) -> Mapping[str, GpuInstanceProfile]:
 
 
 def _profile(row: Mapping[str, object]) -> GpuInstanceProfile:
-    numbers = {key: int(str(row[key])) for key in ("compute_slices", "memory_slices", "memory_mib", "max_instances")}
+    numbers = {
+        key: int(str(row[key])) for key in ("compute_slices", "memory_slices", "memory_mib", "max_instances")
+    }
     placements = row["placements"]
     assert isinstance(placements, list)
     return GpuInstanceProfile(name=str(row["name"]), placements=tuple(placements), **numbers)

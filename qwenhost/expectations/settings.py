@@ -1,0 +1,97 @@
+"""The arguments of the roles: the very values that the checks verify, in the form that roles take."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from qwenhost.records.desired import Expectations, Serving, Setting, VllmInstance
+
+NO_NODE = -1
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where things are on the host, as it was seen.
+
+    `node_of_gpu`: GPU index -> NUMA node. `cpus_of_node`: node -> CPU list such as "0-31".
+    `mig_uuids`: GPU index -> UUIDs of its MIG devices in order.
+    """
+
+    node_of_gpu: Mapping[int, int] = field(default_factory=dict)
+    cpus_of_node: Mapping[int, str] = field(default_factory=dict)
+    mig_uuids: Mapping[int, Sequence[str]] = field(default_factory=dict)
+
+
+def role_settings(want: Expectations, live_sysctl: Mapping[str, str], placement: Placement) -> dict[str, Any]:
+    """Return every argument of every role; empty values where nothing is declared."""
+    return {
+        "host_tuning_sysctl": {
+            setting.key: kept(setting, live_sysctl.get(setting.key)) for setting in want.sysctl
+        },
+        "host_tuning_hugepages": [
+            {"node": pool.node, "size_kib": pool.size_kib, "pages": pool.pages} for pool in want.hugepages
+        ],
+        "host_tuning_transparent_hugepages": want.transparent_hugepages.value
+        if want.transparent_hugepages
+        else "",
+        "host_tuning_limits": {setting.key: setting.value for setting in want.limits},
+        "gpu_partitions_layout": [
+            {"gpu": layout.gpu, "mig": layout.enabled, "instances": list(layout.profiles)}
+            for layout in want.mig or ()
+        ],
+        **(_serving_settings(want.serving, placement) if want.serving else {}),
+    }
+
+
+def kept(setting: Setting, live: str | None) -> str:
+    """Return the value to set: where only raising is wanted, each larger number that is live stays."""
+    wanted, found = setting.value.split(), (live or "").split()
+    numeric = len(wanted) == len(found) and all(token.isdigit() for token in (*wanted, *found))
+    if not (setting.raise_only and numeric):
+        return setting.value
+    return " ".join(str(max(int(one), int(other))) for one, other in zip(wanted, found, strict=True))
+
+
+def _serving_settings(serving: Serving, placement: Placement) -> dict[str, Any]:
+    return {
+        "vllm_service_package": serving.package,
+        "vllm_service_version": serving.version,
+        "vllm_service_wheels": serving.wheels,
+        "vllm_service_index_url": serving.index_url,
+        "vllm_service_model_path": serving.model_path,
+        "vllm_service_model_name": serving.model_name,
+        "vllm_service_environment": dict(serving.environment),
+        "vllm_service_instances": [_instance(instance, serving, placement) for instance in serving.instances],
+    }
+
+
+def _instance(instance: VllmInstance, serving: Serving, placement: Placement) -> dict[str, Any]:
+    bound = serving.package == "vllm"  # the CPU build has no GPU to be near to
+    node = _node(instance, placement) if bound else NO_NODE
+    return {
+        "name": instance.name,
+        "port": instance.port,
+        "gpus": ",".join(map(str, instance.gpus)),
+        "mig_uuid": _mig_uuid(instance, placement),
+        "numa_node": node,
+        "cpus": placement.cpus_of_node.get(node, ""),
+        "args": json.loads(json.dumps(dict(instance.args))),
+    }
+
+
+def _node(instance: VllmInstance, placement: Placement) -> int:
+    """Return the NUMA node that all GPUs of the instance share, if they share one."""
+    gpus = instance.gpus or (int(instance.mig.split(":")[0]),)
+    nodes = {placement.node_of_gpu.get(gpu, NO_NODE) for gpu in gpus}
+    return nodes.pop() if len(nodes) == 1 else NO_NODE
+
+
+def _mig_uuid(instance: VllmInstance, placement: Placement) -> str:
+    if not instance.mig:
+        return ""
+    gpu, position = map(int, instance.mig.split(":"))
+    uuids = placement.mig_uuids.get(gpu, ())
+    return uuids[position] if position < len(uuids) else ""
