@@ -82,7 +82,7 @@ def _script(path: Path, command: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     text = (
-        "#!/bin/sh\n# Stand-in of the qwenhost lab's A100 simulator; not NVIDIA's program, not a real kernel log.\n"
+        "#!/bin/sh\n# Stand-in of the qwenhost lab's A100 simulator, not the real program.\n"
         'PYTHONPATH="${A100SIM_ROOT}/usr/lib/a100sim"; PYTHONDONTWRITEBYTECODE=; PYTHONSAFEPATH=1\n'
         f"export PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE\n{command}\n"
     )

@@ -1,4 +1,4 @@
-"""Stand-ins of files that the machine's one kernel would own: NUMA nodes, hugepages, vm settings, driver files.
+"""Stand-ins of files that the machine's one kernel owns: NUMA nodes, hugepages, vm settings, driver files.
 
 They are plain files: they take any value, the global hugepage pool does not follow the nodes, and
 transparent_hugepage/enabled reads back what was written. Only the power-on step restores kernel defaults.
@@ -15,7 +15,8 @@ POOLS_KIB = (2048, 1048576)
 NODE_MEMORY_KIB = 1024 * 1024 * 512
 
 VM_DEFAULTS = {
-    "compact_memory": "0", "compaction_proactiveness": "20", "dirty_background_ratio": "10", "dirty_ratio": "20",
+    "compact_memory": "0", "compaction_proactiveness": "20", "dirty_background_ratio": "10",
+    "dirty_ratio": "20",
     "dirty_expire_centisecs": "3000", "dirty_writeback_centisecs": "500", "drop_caches": "0",
     "hugetlb_shm_group": "0", "max_map_count": "65530", "min_free_kbytes": "67584", "mmap_min_addr": "65536",
     "nr_hugepages": "0", "nr_overcommit_hugepages": "0", "numa_stat": "1", "oom_kill_allocating_task": "0",
@@ -90,7 +91,7 @@ def _meminfo(node: int) -> str:
 def _write_driver(folder: Path, values: Mapping[str, str]) -> None:
     version = values["driver.module_version"]
     text = (
-        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (qwenhost lab simulator)\n"
+        f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  (qwenhost lab)\n"
         "GCC version:  gcc version 12.2.0 (Debian 12.2.0-14+deb12u1)"
     )
     _fill(folder, {"version": text, "params": _PARAMS})

@@ -66,10 +66,15 @@ def gpu_function(values: Mapping[str, str], slot: int) -> Function:
     base = 0x2000_0000 + slot * 0x100_0000
     high = 0x200 + slot * 0x40
     return Function(
-        vendor=0x10DE, device=int(state.get(keys, slot, "device_id"), 16), class_code=0x030200, port=ENDPOINT,
-        subsystem=(0x10DE, int(state.get(keys, slot, "subsystem_id"), 16)), revision=0xA1,
-        bars=(base, 0x0000_000C, high, 0x0000_000C, high + 0x30, 0), width=state.number(keys, slot, "link_width"),
-    )  # fmt: skip
+        vendor=0x10DE,
+        device=int(state.get(keys, slot, "device_id"), 16),
+        class_code=0x030200,
+        port=ENDPOINT,
+        subsystem=(0x10DE, int(state.get(keys, slot, "subsystem_id"), 16)),
+        revision=0xA1,
+        bars=(base, 0x0000_000C, high, 0x0000_000C, high + 0x30, 0),
+        width=state.number(keys, slot, "link_width"),
+    )
 
 
 def write_function(place: Place, function: Function, driver: str = "") -> None:
@@ -147,7 +152,7 @@ def _write_nvswitches(home: Path, values: Mapping[str, str]) -> None:
 
 
 def _write_switch(home: Path, buses: list[int], root_bus: int, node: int, cpus: str) -> list[Place]:
-    """Write host bridge, root port, upstream port and a downstream port per bus; return the downstream ports."""
+    """Write host bridge, root port, upstream port and a downstream port per bus; return the latter."""
     top = home / "pci-root" / f"pci0000:{root_bus:02x}"
     last = max(buses)
     _write_bridge(home, Place(top / _bdf(root_bus, 0), node, cpus), Function(*_HOST_BRIDGE, port=ENDPOINT))

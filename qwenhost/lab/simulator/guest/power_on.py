@@ -1,4 +1,4 @@
-"""Power-on step of a simulated host: kernel defaults, GPU state after a cold start, stand-ins bound into place."""
+"""Power-on step of a simulated host: kernel defaults, GPUs after a cold start, stand-ins bound into place."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CMDLINE = "BOOT_IMAGE=/boot/vmlinuz-6.1.0-32-amd64 root=/dev/sda1 ro quiet iommu
 
 
 def cold_start(values: state.Values) -> None:
-    """Change the state as a reboot does: the pending MIG mode holds, instances and volatile counters are gone."""
+    """Change the state as a reboot does: the pending MIG mode holds, instances and volatile counters go."""
     for key in [key for key in values if VOLATILE.fullmatch(key)]:
         del values[key]
     for slot in range(int(values["gpu.count"])):

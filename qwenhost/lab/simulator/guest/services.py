@@ -28,7 +28,8 @@ def fabric_manager(arguments: list[str]) -> int:
         return 0
     if own != driver:
         print(
-            f"fabric manager NVIDIA GPU driver interface version {own} don't match with driver version {driver}. "
+            f"fabric manager NVIDIA GPU driver interface version {own} "
+            f"don't match with driver version {driver}. "
             "Please update with matching NVIDIA driver package.",
             flush=True,
         )

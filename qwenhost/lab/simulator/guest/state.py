@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 FOLDER = "var/lib/a100sim"
 
-Values = dict[str, str]
+if TYPE_CHECKING:
+    Values = dict[str, str]
 
 
 def root() -> Path:

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from .. import state
 from . import identity, sensors
 from .machine import NOT_AVAILABLE, Gpu, cuda_version
-from .nodes import Node
+
+if TYPE_CHECKING:
+    from .nodes import Node
 
 COLUMN = 55
 """Column of the colon in R560 and later."""
 
 ABOUT = "Written by the qwenhost lab's simulator"
 SECTIONS = {
-    "MEMORY": ("fb_memory_usage", "bar1_memory_usage"), "UTILIZATION": ("utilization",), "ECC": ("ecc_mode", "ecc_errors"),
-    "TEMPERATURE": ("temperature",), "POWER": ("gpu_power_readings",), "PIDS": ("processes",),
+    "MEMORY": ("fb_memory_usage", "bar1_memory_usage"),
+    "UTILIZATION": ("utilization",),
+    "ECC": ("ecc_mode", "ecc_errors"),
+    "TEMPERATURE": ("temperature",),
+    "POWER": ("gpu_power_readings",),
+    "PIDS": ("processes",),
     "CLOCK": ("clocks", "applications_clocks", "default_applications_clocks", "max_clocks"),
-    "COMPUTE": ("compute_mode",), "PERFORMANCE": ("performance_state", "clocks_event_reasons"),
-    "ROW_REMAPPER": ("remapped_rows",), "PAGE_RETIREMENT": ("retired_pages",),
-}  # fmt: skip
+    "COMPUTE": ("compute_mode",),
+    "PERFORMANCE": ("performance_state", "clocks_event_reasons"),
+    "ROW_REMAPPER": ("remapped_rows",),
+    "PAGE_RETIREMENT": ("retired_pages",),
+}
 
 
 def text(values: state.Values, gpus: list[Gpu], display: str = "") -> str:
@@ -86,11 +95,24 @@ def _head(values: state.Values) -> list[Node]:
 def tree(gpu: Gpu) -> list[Node]:
     """Return all sections of one GPU, in the order of the real tool."""
     return [
-        *identity.identity(gpu), *identity.mig(gpu), *identity.board(gpu), identity.pci(gpu),
+        *identity.identity(gpu),
+        *identity.mig(gpu),
+        *identity.board(gpu),
+        identity.pci(gpu),
         ("Fan Speed", "fan_speed", NOT_AVAILABLE),
         ("Performance State", "performance_state", f"P{gpu.number('performance_state')}"),
-        *sensors.events(gpu), ("Sparse Operation Mode", "sparse_operation_mode", NOT_AVAILABLE),
-        *sensors.memory(gpu), ("Compute Mode", "compute_mode", "Default"), sensors.utilization(gpu),
-        *sensors.ecc(gpu), sensors.retired(), sensors.remapped(gpu), sensors.temperature(gpu), *sensors.power(gpu), *sensors.clocks(gpu), sensors.fabric(),
-        sensors.processes(gpu), ("Capabilities", "capabilities", [("EGM", "egm", "disabled")]),
-    ]  # fmt: skip
+        *sensors.events(gpu),
+        ("Sparse Operation Mode", "sparse_operation_mode", NOT_AVAILABLE),
+        *sensors.memory(gpu),
+        ("Compute Mode", "compute_mode", "Default"),
+        sensors.utilization(gpu),
+        *sensors.ecc(gpu),
+        sensors.retired(),
+        sensors.remapped(gpu),
+        sensors.temperature(gpu),
+        *sensors.power(gpu),
+        *sensors.clocks(gpu),
+        sensors.fabric(),
+        sensors.processes(gpu),
+        ("Capabilities", "capabilities", [("EGM", "egm", "disabled")]),
+    ]

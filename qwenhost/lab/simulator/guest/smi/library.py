@@ -9,13 +9,13 @@ from .errors import SmiError
 
 IN_USE = 19
 NO_LIBRARY = (
-    "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver "
-    "is properly installed and present in your system.\nPlease also try adding directory that contains libnvidia-ml.so "
-    "to your system PATH."
+    "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA "
+    "Display Driver is properly installed and present in your system.\n"
+    "Please also try adding directory that contains libnvidia-ml.so to your system PATH."
 )
 NO_DRIVER = (
-    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA "
-    "driver is installed and running.\n"
+    "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest "
+    "NVIDIA driver is installed and running.\n"
 )
 
 

@@ -119,7 +119,7 @@ def all_gpus(values: state.Values) -> list[Gpu]:
 
 
 def chosen_gpus(values: state.Values, selection: str) -> list[Gpu]:
-    """Return the GPUs that -i names by index, UUID, serial or bus id; all when it is empty. Raises SmiError."""
+    """Return the GPUs that -i names by index, UUID, serial or bus id; all when empty. Raises SmiError."""
     gpus = all_gpus(values)
     if not selection:
         return gpus

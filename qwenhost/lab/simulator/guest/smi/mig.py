@@ -86,9 +86,9 @@ def _profile_rows(nvml: Nvml, gpu: Gpu, profile: Profile) -> list[str]:
     free = f"{nvml.remaining(gpu.slot, profile.id)}/{profile.maximum}"
     size = f"{int(profile.memory_mib / 1024 * 100) / 100:.2f}"
     name, engines = f"MIG {profile.name}", f"{profile.copy_engines:<2}"
+    start = f"|{gpu.index:>4}  {name:<17}{profile.id:>4}     {free:<10} {size:<8}   No     "
     return [
-        f"|{gpu.index:>4}  {name:<17}{profile.id:>4}     {free:<10} {size:<8}   No     {profile.multiprocessors:<3}"
-        f"{profile.decoders:>4}     0   |",
+        f"{start}{profile.multiprocessors:<3}{profile.decoders:>4}     0   |",
         f"|{'':62}{engines}{profile.jpeg:>5}{profile.ofa:>6}   |",
     ]
 
@@ -153,12 +153,10 @@ def _create(nvml: Nvml, gpus: list[Gpu], words: str, with_compute: bool) -> str:
             number = _profile_id(table, word)
             code, instance = nvml.create_gpu_instance(gpu.slot, number)
             if code:
-                lines.append(
-                    f"Unable to create a GPU instance on GPU {gpu.index:>2} using profile {word}: {nvml.reason(code)}"
-                )
-                raise SmiError(
-                    "\n".join([*lines, f"Failed to create GPU instances: {nvml.reason(code)}"]), code
-                )
+                reason = nvml.reason(code)
+                place = f"on GPU {gpu.index:>2} using profile {word}"
+                lines.append(f"Unable to create a GPU instance {place}: {reason}")
+                raise SmiError("\n".join([*lines, f"Failed to create GPU instances: {reason}"]), code)
             lines.append(
                 f"Successfully created GPU instance ID {instance:>2} on GPU {gpu.index:>2} "
                 f"using profile MIG {table[number].name} (ID {number:>2})"

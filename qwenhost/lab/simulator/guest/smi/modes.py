@@ -9,15 +9,16 @@ from .machine import Gpu
 
 EARLY = "Terminating early due to previous errors."
 HELD = (
-    "{0} is currently being used by one or more other processes (e.g. CUDA application or a monitoring application such "
-    "as another instance of nvidia-smi). Please first kill all processes using the device and retry the command or "
-    "reboot the system to make MIG mode effective."
+    "{0} is currently being used by one or more other processes (e.g. CUDA application or a monitoring "
+    "application such as another instance of nvidia-smi). Please first kill all processes using the device "
+    "and retry the command or reboot the system to make MIG mode effective."
 )
 RESET_HELD = (
     "The following GPUs could not be reset:\n  GPU {0}: In use by another client\n\n"
-    "1 device is currently being used by one or more other processes (e.g., Fabric Manager, CUDA application, graphics "
-    "application such as an X server, or a monitoring application such as another instance of nvidia-smi). Please first "
-    "kill all processes using this device and all compute applications running in the system."
+    "1 device is currently being used by one or more other processes (e.g., Fabric Manager, CUDA "
+    "application, graphics application such as an X server, or a monitoring application such as another "
+    "instance of nvidia-smi). Please first kill all processes using this device and all compute applications running in "
+    "the system."
 )
 
 
@@ -63,8 +64,8 @@ def set_power(nvml: Nvml, gpus: list[Gpu], limit_watts: float) -> str:
         code = nvml.set_number("nvmlDeviceSetPowerManagementLimit", gpu.slot, int(limit_watts * 1000))
         if code:
             low, high = gpu.number("power_min_mw") / 1000, gpu.number("power_max_mw") / 1000
-            text = f"Provided power limit {limit_watts:.2f} W is not a valid power limit which should be between "
-            text += f"{low:.2f} W and {high:.2f} W for GPU {gpu.bus_id}"
+            text = f"Provided power limit {limit_watts:.2f} W is not a valid power limit which should be "
+            text += f"between {low:.2f} W and {high:.2f} W for GPU {gpu.bus_id}"
             permission = f"Unable to set the power limit for GPU {gpu.bus_id}: {nvml.reason(code)}"
             raise SmiError(f"{text if code == 2 else permission}\n{EARLY}", code)
         lines.append(f"Power limit for GPU {gpu.bus_id} was set to {limit_watts:.2f} W from {old:.2f} W.")
@@ -72,7 +73,10 @@ def set_power(nvml: Nvml, gpus: list[Gpu], limit_watts: float) -> str:
 
 
 def reset(gpus: list[Gpu]) -> str:
-    """Reset GPUs: the pending mode holds, instances and volatile counters go, a remap takes effect. Raises SmiError."""
+    """Reset GPUs: the pending mode holds, instances and volatile counters go, a remap is done.
+
+    Raises SmiError when a client holds one.
+    """
     for gpu in gpus:
         if gpu.clients():
             raise SmiError(RESET_HELD.format(gpu.bus_id), IN_USE)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Node = tuple[str, str, Any]
-"""Label of the text form (empty: not in it), tag of the XML form (likewise), and a text or a list of nodes."""
+if TYPE_CHECKING:
+    Node = tuple[str, str, Any]
+    """Label of the text form (empty: not in it), tag of the XML form (likewise), text or list of nodes."""
 
 
 def amounts(total: int, used: int, reserved: int = -1) -> list[Node]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .errors import SmiError
 from .machine import NOT_AVAILABLE, RECOVERY, Gpu, switched, watts
 
-Reader = Callable[[Gpu], str]
-Field = tuple[str, Reader]
-"""Unit and reader; the value comes without its unit."""
+if TYPE_CHECKING:
+    Reader = Callable[[Gpu], str]
+    Field = tuple[str, Reader]
+    """Unit and reader; the value comes without its unit."""
 
 EVENTS = {
     "gpu_idle": 0x1, "applications_clocks_setting": 0x2, "sw_power_cap": 0x4, "hw_slowdown": 0x8,
-    "hw_thermal_slowdown": 0x40, "hw_power_brake_slowdown": 0x80, "sw_thermal_slowdown": 0x20, "sync_boost": 0x10,
+    "hw_thermal_slowdown": 0x40, "hw_power_brake_slowdown": 0x80, "sw_thermal_slowdown": 0x20,
+    "sync_boost": 0x10,
 }  # fmt: skip
 
 
@@ -72,8 +75,9 @@ def _fields() -> dict[str, Field]:
         "count": ("", _count), "index": ("", lambda gpu: str(gpu.index)),
         "name": _key("name"), "gpu_name": _key("name"), "uuid": _key("uuid"), "gpu_uuid": _key("uuid"),
         "serial": _key("serial"), "gpu_serial": _key("serial"), "vbios_version": _key("vbios"),
-        "board_part_number": _key("part"), "inforom.img": _key("inforom_image"), "inforom.oem": _key("inforom_oem"),
-        "inforom.ecc": _key("inforom_ecc"), "module_id": _key("module_id"), "compute_cap": _fixed("8.0"),
+        "board_part_number": _key("part"), "inforom.img": _key("inforom_image"),
+        "inforom.oem": _key("inforom_oem"), "inforom.ecc": _key("inforom_ecc"),
+        "module_id": _key("module_id"), "compute_cap": _fixed("8.0"),
         "pci.bus_id": ("", lambda gpu: gpu.bus_id), "gpu_bus_id": ("", lambda gpu: gpu.bus_id),
         "pci.device_id": _pci_id("device_id"), "pci.sub_device_id": _pci_id("subsystem_id"),
         "pci.domain": _fixed("0x0000"), "pci.bus": ("", lambda gpu: f"0x{gpu.bus_id[9:11]}"),

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .machine import NOT_AVAILABLE, Gpu, switched, watts
-from .nodes import Node, amounts
+from .nodes import amounts
+
+if TYPE_CHECKING:
+    from .nodes import Node
 
 REASONS = (
-    ("Idle", "gpu_idle", 0x1), ("Applications Clocks Setting", "applications_clocks_setting", 0x2),
-    ("SW Power Cap", "sw_power_cap", 0x4), ("HW Slowdown", "hw_slowdown", 0x8),
+    ("Idle", "gpu_idle", 0x1),
+    ("Applications Clocks Setting", "applications_clocks_setting", 0x2),
+    ("SW Power Cap", "sw_power_cap", 0x4),
+    ("HW Slowdown", "hw_slowdown", 0x8),
     ("    HW Thermal Slowdown", "hw_thermal_slowdown", 0x40),
-    ("    HW Power Brake Slowdown", "hw_power_brake_slowdown", 0x80), ("Sync Boost", "sync_boost", 0x10),
-    ("SW Thermal Slowdown", "sw_thermal_slowdown", 0x20), ("Display Clock Setting", "display_clocks_setting", 0x100),
-)  # fmt: skip
+    ("    HW Power Brake Slowdown", "hw_power_brake_slowdown", 0x80),
+    ("Sync Boost", "sync_boost", 0x10),
+    ("SW Thermal Slowdown", "sw_thermal_slowdown", 0x20),
+    ("Display Clock Setting", "display_clocks_setting", 0x100),
+)
 COUNTERS = (
-    ("SW Power Capping", "sw_power_cap", 74), ("Sync Boost", "sync_boost", 76),
-    ("SW Thermal Slowdown", "sw_therm_slowdown", 269), ("HW Thermal Slowdown", "hw_therm_slowdown", 270),
+    ("SW Power Capping", "sw_power_cap", 74),
+    ("Sync Boost", "sync_boost", 76),
+    ("SW Thermal Slowdown", "sw_therm_slowdown", 269),
+    ("HW Thermal Slowdown", "hw_therm_slowdown", 270),
     ("HW Power Braking", "hw_power_brake", 271),
-)  # fmt: skip
+)
 
 
 def events(gpu: Gpu) -> list[Node]:
@@ -88,13 +99,20 @@ def ecc(gpu: Gpu) -> list[Node]:
     threshold: Node = ("SRAM Threshold Exceeded", "sram_threshold_exceeded", exceeded)
     return [
         ("ECC Mode", "ecc_mode", [("Current", "current_ecc", mode), ("Pending", "pending_ecc", pending)]),
-        ("ECC Errors", "ecc_errors", [
-            ("Volatile", "volatile", _counts(gpu, "volatile")),
-            ("Aggregate", "aggregate", [*_counts(gpu, "aggregate"), threshold]),
-            ("Aggregate Uncorrectable SRAM Sources", "aggregate_uncorrectable_sram_sources",
-             [(f"SRAM {label}", f"sram_{tag}", "0") for label, tag in sources]),
-        ]),
-    ]  # fmt: skip
+        (
+            "ECC Errors",
+            "ecc_errors",
+            [
+                ("Volatile", "volatile", _counts(gpu, "volatile")),
+                ("Aggregate", "aggregate", [*_counts(gpu, "aggregate"), threshold]),
+                (
+                    "Aggregate Uncorrectable SRAM Sources",
+                    "aggregate_uncorrectable_sram_sources",
+                    [(f"SRAM {label}", f"sram_{tag}", "0") for label, tag in sources],
+                ),
+            ],
+        ),
+    ]
 
 
 def retired() -> Node:
@@ -132,26 +150,31 @@ def remapped(gpu: Gpu) -> Node:
     histogram: list[Node] = [
         (label, f"row_remapper_histogram_{label.lower()}", f"{count} bank(s)") for label, count in banks
     ]
-    return ("Remapped Rows", "remapped_rows", [
-        ("Correctable Error", "remapped_row_corr", gpu.text("remap_correctable")),
-        ("Uncorrectable Error", "remapped_row_unc", gpu.text("remap_uncorrectable")),
-        ("Pending", "remapped_row_pending", yes[gpu.number("remap_pending")]),
-        ("Remapping Failure Occurred", "remapped_row_failure", yes[gpu.number("remap_failure")]),
-        ("Bank Remap Availability Histogram", "row_remapper_histogram", histogram),
-    ])  # fmt: skip
+    return (
+        "Remapped Rows",
+        "remapped_rows",
+        [
+            ("Correctable Error", "remapped_row_corr", gpu.text("remap_correctable")),
+            ("Uncorrectable Error", "remapped_row_unc", gpu.text("remap_uncorrectable")),
+            ("Pending", "remapped_row_pending", yes[gpu.number("remap_pending")]),
+            ("Remapping Failure Occurred", "remapped_row_failure", yes[gpu.number("remap_failure")]),
+            ("Bank Remap Availability Histogram", "row_remapper_histogram", histogram),
+        ],
+    )
 
 
 def temperature(gpu: Gpu) -> Node:
     """Return temperatures and their thresholds."""
     rows = (
-        ("GPU Current Temp", "gpu_temp", "temperature"), ("GPU T.Limit Temp", "gpu_temp_tlimit", ""),
+        ("GPU Current Temp", "gpu_temp", "temperature"),
+        ("GPU T.Limit Temp", "gpu_temp_tlimit", ""),
         ("GPU Shutdown Temp", "gpu_temp_max_threshold", "temperature_shutdown"),
         ("GPU Slowdown Temp", "gpu_temp_slow_threshold", "temperature_slowdown"),
         ("GPU Max Operating Temp", "gpu_temp_max_gpu_threshold", "temperature_gpu_max"),
         ("GPU Target Temperature", "gpu_target_temperature", ""),
         ("Memory Current Temp", "memory_temp", "memory_temperature"),
         ("Memory Max Operating Temp", "gpu_temp_max_mem_threshold", "temperature_memory_max"),
-    )  # fmt: skip
+    )
     nodes: list[Node] = [
         (label, tag, f"{gpu.text(key)} C" if key else NOT_AVAILABLE) for label, tag, key in rows
     ]
@@ -161,12 +184,14 @@ def temperature(gpu: Gpu) -> Node:
 def power(gpu: Gpu) -> list[Node]:
     """Return power draw and limits."""
     rows = (
-        ("Average Power Draw", "average_power_draw", ""), ("Instantaneous Power Draw", "instant_power_draw", "power_mw"),
+        ("Average Power Draw", "average_power_draw", ""),
+        ("Instantaneous Power Draw", "instant_power_draw", "power_mw"),
         ("Current Power Limit", "current_power_limit", "power_limit_mw"),
         ("Requested Power Limit", "requested_power_limit", "power_limit_mw"),
         ("Default Power Limit", "default_power_limit", "power_default_mw"),
-        ("Min Power Limit", "min_power_limit", "power_min_mw"), ("Max Power Limit", "max_power_limit", "power_max_mw"),
-    )  # fmt: skip
+        ("Min Power Limit", "min_power_limit", "power_min_mw"),
+        ("Max Power Limit", "max_power_limit", "power_max_mw"),
+    )
     own: list[Node] = [
         (label, tag, f"{watts(gpu.number(key))} W" if key else NOT_AVAILABLE) for label, tag, key in rows
     ]
@@ -216,10 +241,20 @@ def processes(gpu: Gpu) -> Node:
     """Return processes that hold the GPU."""
     rows: list[Node] = []
     for pid, name, mib in gpu.clients():
-        rows.append(("", "process_info", [
-            ("", "gpu_instance_id", NOT_AVAILABLE), ("", "compute_instance_id", NOT_AVAILABLE), ("", "pid", pid),
-            ("", "type", "C"), ("", "process_name", name), ("", "used_memory", f"{mib} MiB"),
-        ]))  # fmt: skip
+        rows.append(
+            (
+                "",
+                "process_info",
+                [
+                    ("", "gpu_instance_id", NOT_AVAILABLE),
+                    ("", "compute_instance_id", NOT_AVAILABLE),
+                    ("", "pid", pid),
+                    ("", "type", "C"),
+                    ("", "process_name", name),
+                    ("", "used_memory", f"{mib} MiB"),
+                ],
+            )
+        )
         rows.append(("GPU instance ID", "", NOT_AVAILABLE))
         rows.append(("Compute instance ID", "", NOT_AVAILABLE))
         rows.append(("Process ID", "", pid))

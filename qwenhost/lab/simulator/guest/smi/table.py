@@ -52,10 +52,11 @@ def _gpu_rows(gpu: Gpu) -> list[str]:
     power = f"{gpu.number('power_mw') // 1000:>15}W / {gpu.number('power_limit_mw') // 1000:>4}W"
     memory = f"{gpu.number('used_mib'):>8}MiB / {gpu.number('memory_mib'):>6}MiB"
     mode = "Enabled" if gpu.mig else "Disabled"
+    heat = f"{gpu.number('temperature'):>4}C    P{gpu.number('performance_state')}"
     pending = "*" if gpu.number("mig_pending") != gpu.number("mig_mode") else ""
     return [
         f"|{gpu.index:>4}  {gpu.text('name'):<29}{persistence:>4}  |   {gpu.bus_id} Off |{ecc:>21} |",
-        f"| N/A {gpu.number('temperature'):>4}C    P{gpu.number('performance_state')}{power} |{memory} |{usage}      Default |",
+        f"| N/A {heat}{power} |{memory} |{usage}      Default |",
         f"|{'':41}|{'':24}|{mode + pending:>21} |",
     ]
 
