@@ -1,54 +1,59 @@
-"""What is sent to hosts: the probe and the hands, each as one zipapp that any Python 3.8 runs."""
+"""Zip archives that a host's `python3` runs as they are: the probe, which reads, and the hands, which change."""
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import zipfile
-from collections.abc import Iterator
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
-START = "from qwenhost.{package}.main import main\n\nmain()\n"
+from qwenhost.records.errors import FAILED, QwenhostError
 
-EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The zip format's first date: the same code gives the same bytes."""
+PACKAGE = Path(__file__).parent
+OLDEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+ROOT_INIT = '"""The part of qwenhost that runs on a host."""\n'
+ENTRY = "from qwenhost.{part}.main import main\n\nmain()\n"
 
 
 @cache
 def probe_zipapp() -> bytes:
-    """Return the probe with NVML's Python bindings."""
+    """Return the probe as a zipapp: `python3 probe.pyz < request.json > bundle.json`."""
     return _zipapp("probe")
 
 
 @cache
 def hands_zipapp() -> bytes:
-    """Return the hands with NVML's Python bindings."""
+    """Return the hands as a zipapp: `python3 hands.pyz ACT [--check] < request.json`."""
     return _zipapp("hands")
 
 
-def _zipapp(package: str) -> bytes:
+def _zipapp(part: str) -> bytes:
+    """Return the same bytes for the same files, so that copies can be compared by content."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(_entry("__main__.py"), START.format(package=package))
-        for name, content in _modules(package):
-            archive.writestr(_entry(name), content)
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in sorted(_members(part).items()):
+            entry = zipfile.ZipInfo(name, OLDEST_ZIP_TIME)
+            entry.create_system = 3  # Unix, whatever system packs
+            entry.external_attr = 0o100644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, content, compresslevel=9)
     return buffer.getvalue()
 
 
-def _modules(package: str) -> Iterator[tuple[str, bytes]]:
-    """Return the files of the package, the top package's own, and pynvml."""
-    import pynvml
-
-    root = resources.files("qwenhost")
-    yield "qwenhost/__init__.py", root.joinpath("__init__.py").read_bytes()
-    with open(str(pynvml.__file__), "rb") as bindings:
-        yield "pynvml.py", bindings.read()
-    for item in sorted(root.joinpath(package).iterdir(), key=lambda item: item.name):
-        if item.name.endswith(".py"):
-            yield f"qwenhost/{package}/{item.name}", item.read_bytes()
+def _members(part: str) -> dict[str, bytes]:
+    folder = PACKAGE / part
+    members = {f"qwenhost/{part}/{path.name}": path.read_bytes() for path in folder.glob("*.py")}
+    members["qwenhost/__init__.py"] = ROOT_INIT.encode()
+    members["__main__.py"] = ENTRY.format(part=part).encode()
+    members["pynvml.py"] = _pynvml().read_bytes()
+    return members
 
 
-def _entry(name: str) -> zipfile.ZipInfo:
-    entry = zipfile.ZipInfo(name, EARLIEST)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    return entry
+def _pynvml() -> Path:
+    found = importlib.util.find_spec("pynvml")
+    if found is None or not found.origin:
+        raise QwenhostError(
+            "pynvml is not installed beside qwenhost", hint="pip install nvidia-ml-py", exit_code=FAILED
+        )
+    return Path(found.origin)

@@ -106,23 +106,18 @@ def _hidden(findings: list[Finding]) -> Group:
 
 
 def unseen(report: HostReport) -> list[str]:
-    """Return a line per missing source, with the checks that needed it."""
-    by_reason: dict[tuple[str, str], list[str]] = {}
+    """Return a line per missing source, or per reason where no source is to blame, with the checks hit."""
+    checks: dict[str, list[str]] = {}
     for finding in report.findings:
         if finding.verdict is Verdict.UNKNOWN and not finding.cause:
-            reason = finding.observed or "no value"
-            key = (
-                (finding.source, reason) if finding.source else (finding.check, f"{_where(finding)}{reason}")
-            )
-            by_reason.setdefault(key, []).append(finding.check)
-    return [_unseen_line(source, reason, checks) for (source, reason), checks in by_reason.items()]
+            checks.setdefault(_reason(finding), []).append(finding.check)
+    return [f"{reason} (needed by {enumerated(list(dict.fromkeys(ids)))})" for reason, ids in checks.items()]
 
 
-def _where(finding: Finding) -> str:
-    return "" if finding.subject == HOST else f"{finding.subject}: "
-
-
-def _unseen_line(source: str, reason: str, checks: list[str]) -> str:
-    ids = list(dict.fromkeys(checks))
-    told = reason if reason.startswith(source) else f"{source}: {reason}"
-    return told if ids == [source] else f"{told} (needed by {enumerated(ids)})"
+def _reason(finding: Finding) -> str:
+    """Return why nothing was seen: what became of the best source, else the finding's own words."""
+    told = finding.observed or "no value"
+    if finding.source:
+        parts = [part for part in told.split("; ") if part.startswith(f"{finding.source}: ")]
+        return parts[0] if parts else f"{finding.source}: {told}"
+    return told if finding.subject == HOST else f"{finding.subject}: {told}"

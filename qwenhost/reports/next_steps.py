@@ -10,7 +10,7 @@ from qwenhost.reports.grouping import enumerated
 KINDS = ("hardware", "firmware", "hand", "reboot")
 """What a role cannot do, in the order in which it is best done."""
 
-ALARMING = (Verdict.FAIL, Verdict.WARN, Verdict.UNKNOWN)
+ALARMING = (Verdict.FAIL, Verdict.WARN)
 
 
 def next_steps(reports: Sequence[HostReport], again: str) -> Iterator[str]:
@@ -26,7 +26,11 @@ def next_steps(reports: Sequence[HostReport], again: str) -> Iterator[str]:
 
 
 def _needs_act(finding: Finding) -> bool:
-    return finding.verdict in ALARMING and not finding.cause and finding.remedy.kind != "none"
+    """What was not seen asks for no act by hand; a role would put it there all the same."""
+    if finding.cause or finding.remedy.kind == "none":
+        return False
+    missing = finding.verdict is Verdict.UNKNOWN and finding.remedy.kind == "role"
+    return missing or finding.verdict in ALARMING
 
 
 def _acts(items: Iterable[tuple[str, Finding]], name_hosts: bool) -> Iterator[str]:
