@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shlex
 import subprocess
 import sys
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from typing import Any
 import click
 
 from qwenhost.lab import lifecycle
+from qwenhost.lab.image import image_folder
 from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab, LabHost
 from qwenhost.lab.lifecycle import HostStatus, Simulated
@@ -40,6 +42,8 @@ def up(count: int, sku: str, gpus: int, with_model: bool, name: str) -> None:
     if with_model:
         _built("wheelhouse")
         _built("tiny_model")
+    if not image_folder().is_dir():
+        click.echo("building the hosts' file system: about a minute, once", err=True)
     install = _module("simulator").install
     _print(lifecycle.up(Lab(name), count, Simulated(sku, gpus), install))
 
@@ -101,9 +105,13 @@ def fault(host: str | None, kind: str | None, clear: bool, listed: bool, name: s
 @click.argument("host")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def exec_(host: str, command: tuple[str, ...], user: str, name: str) -> None:
-    """Run COMMAND on HOST by SSH, or open a shell there; its exit code is passed on."""
+    """Run COMMAND on HOST by SSH, or open a shell there; its exit code is passed on.
+
+    One argument is a line for the host's shell; several are a command and its arguments.
+    """
     target = lifecycle.running_host(Lab(name), host)
-    sys.exit(subprocess.run([*ssh_command(target, user), *command]).returncode)
+    line = command if len(command) < 2 else (shlex.join(command),)
+    sys.exit(subprocess.run([*ssh_command(target, user), *line]).returncode)
 
 
 @group.command()

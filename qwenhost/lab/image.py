@@ -44,11 +44,15 @@ def image() -> Path:
 
     Raises QwenhostError when the machine has no APT source of its own release, or the build fails.
     """
-    sources = release_sources()
-    folder = IMAGES / image_key(sources, _certificates())
+    folder = image_folder()
     if not folder.is_dir():
-        _build(folder, sources)
+        _build(folder, release_sources())
     return folder
+
+
+def image_folder() -> Path:
+    """Where the image is, once it has been built."""
+    return IMAGES / image_key(release_sources(), _certificates())
 
 
 def release_sources() -> list[AptSource]:

@@ -61,14 +61,14 @@ def up(lab: Lab, count: int, simulated: Simulated, install: Install) -> list[Hos
         wanted = [lab.host(number) for number in range(1, count + 1)]
         _prepare(lab, wanted, simulated)
         base, sources = image(), release_sources()
-        fresh = [host for host in wanted if not hosts.running(host)]
-        for host in fresh:
-            hosts.make(host, base, sources, lambda root: install(root, simulated.sku, simulated.gpus))
-            hosts.boot(host)
-        _ensure_proxy(lab)
         with ThreadPoolExecutor(max_workers=len(wanted)) as pool:
-            list(pool.map(lambda host: hosts.await_booted(host, BOOT_TIMEOUT_SECONDS), wanted))
-            return list(pool.map(host_status, wanted))
+            booting = []
+            for host in wanted:
+                if not hosts.running(host):
+                    hosts.make(host, base, sources, lambda root: install(root, simulated.sku, simulated.gpus))
+                booting.append(pool.submit(_boot, host))
+            _ensure_proxy(lab)
+            return [future.result() for future in booting]
 
 
 def down(lab: Lab) -> None:
@@ -150,8 +150,16 @@ def locked() -> Iterator[None]:
         yield
 
 
+def _boot(host: LabHost) -> HostStatus:
+    if not hosts.running(host):
+        hosts.boot(host)
+    hosts.await_booted(host, BOOT_TIMEOUT_SECONDS)
+    return host_status(host)
+
+
 def _prepare(lab: Lab, wanted: list[LabHost], simulated: Simulated) -> None:
     """Clear what is dead, then settings, keys and bridge."""
+    network.refuse_overlap(lab)
     whole = network.exists(lab.netns)
     _clear_hosts([host for host in lab.hosts() if not (whole and hosts.running(host))])
     if not lab.hosts():

@@ -21,8 +21,7 @@ NAMESPACES = Path("/run/netns")
 
 
 def raise_network(lab: Lab) -> None:
-    """Make what is missing of the bridge and of the machine's interface; raises when the range is in use."""
-    refuse_overlap(lab)
+    """Make what is missing of the bridge and of the machine's interface."""
     if not exists(lab.netns):
         _add_bridge(lab.netns)
     if not _there(f"link show {lab.interface}"):

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from qwenhost.cli import lab as cli
 from qwenhost.lab import cgroups, hosts, lifecycle, network
 from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab, LabHost
@@ -118,6 +120,13 @@ def test_hosts_are_whole_systems(first: LabHost) -> None:
     )
 
 
+def test_exec_passes_arguments_and_exit_code(first: LabHost, capfd: pytest.CaptureFixture[str]) -> None:
+    run = ["exec", "--name", LAB.name, "lab1", "--"]
+    done = CliRunner().invoke(cli.group, [*run, "sh", "-c", "echo $0 'a  b'; exit 7", "it's"])
+    assert (done.exit_code, capfd.readouterr().out) == (7, "it's a  b\n")
+    assert CliRunner().invoke(cli.group, [*run, "true && exit 5"]).exit_code == 5
+
+
 def test_boot_ids_are_the_hosts_own(first: LabHost) -> None:
     machine = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert len({machine, boot_id(first), boot_id(LAB.host(2))}) == 3
@@ -128,8 +137,8 @@ def test_a_reboot_keeps_the_disk_and_applies_settings(first: LabHost) -> None:
         key: Path("/proc/sys", key).read_text()
         for key in ("net/core/rmem_max", "net/core/somaxconn", "fs/file-max")
     }
-    lines = ("net.core.rmem_max=131072", "net.core.somaxconn=777", "fs.file-max=12345")
-    lines += ("net.ipv4.tcp_rmem=4096 65536 131072",)
+    lines = ["net.core.rmem_max=131072", "net.core.somaxconn=777", "fs.file-max=12345"]
+    lines.append("net.ipv4.tcp_rmem=4096 65536 131072")
     says(first, f"printf '%s\\n' {' '.join(map(shlex.quote, lines))} > /etc/sysctl.d/90-trial.conf")
     before, boots = boot_id(first), says(first, "cat /var/lib/boots")
     on(first, "systemctl reboot")
@@ -167,8 +176,7 @@ def test_another_sku_or_lab_is_refused(first: LabHost) -> None:
         lifecycle.up(LAB, 2, dataclasses.replace(ONE_GPU, gpus=8), install)
     with pytest.raises(QwenhostError, match=r"10\.213\.0\.0/16 is in use .* on trial-lab"):
         lifecycle.up(Lab("other"), 1, ONE_GPU, install)
-    assert Lab("other").hosts() == []
-    Lab("other").settings_file.unlink()
+    assert not Lab("other").folder.exists()
 
 
 def test_only_one_command_at_a_time() -> None:
