@@ -1,0 +1,1 @@
+"""How a model is served: whether it fits, and what vLLM is told."""

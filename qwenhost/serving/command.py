@@ -1,4 +1,4 @@
-"""What is written on a host so that vLLM serves as declared: `vllm serve --config` file, environment, command line."""
+"""What makes vLLM serve as declared: `vllm serve --config` file, environment, command line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def config(serving: Serving, instance: VllmInstance) -> dict[str, object]:
         "port": instance.port,
         "shutdown-timeout": SHUTDOWN_TIMEOUT_SECONDS,
     }
-    if len(instance.gpus) > 1 and not any(name in args for name in PARALLEL):
+    if _has_gpus(serving) and len(instance.gpus) > 1 and not any(name in args for name in PARALLEL):
         content["tensor-parallel-size"] = len(instance.gpus)
     return content | args
 
@@ -58,21 +58,25 @@ def config_text(serving: Serving, instance: VllmInstance) -> str:
     return yaml.safe_dump(config(serving, instance), sort_keys=True, allow_unicode=True)
 
 
-def argv(serving: Serving, instance: VllmInstance) -> tuple[str, ...]:
+def argv(instance: VllmInstance) -> tuple[str, ...]:
     """Return the command line; the API key is in the environment (VLLM_API_KEY), never here."""
-    program = ENVIRONMENT_DIR / serving.version / "bin" / "vllm"
+    program = ENVIRONMENT_DIR / "current" / "bin" / "vllm"
     return (str(program), "serve", "--config", str(CONFIG_DIR / f"{instance.name}.yaml"))
 
 
 def environment(serving: Serving, instance: VllmInstance, mig_uuid: str = "") -> dict[str, str]:
     """Return the variables of one instance, without the key; the inventory's win over those set here.
 
-    `mig_uuid` is the UUID of the MIG device that the inventory names by its place. A CPU build gets no
-    CUDA_VISIBLE_DEVICES.
+    `mig_uuid` is the UUID of the MIG device that the inventory names by its place.
     """
     devices = mig_uuid or ",".join(str(gpu) for gpu in instance.gpus)
-    visible = {"CUDA_VISIBLE_DEVICES": devices} if serving.package == "vllm" and devices else {}
+    visible = {"CUDA_VISIBLE_DEVICES": devices} if _has_gpus(serving) and devices else {}
     return {**BASE_ENVIRONMENT, **visible, **serving.environment}
+
+
+def _has_gpus(serving: Serving) -> bool:
+    """The CPU build would take a parallel size for a number of processor groups."""
+    return serving.package == "vllm"
 
 
 def _normal(instance: VllmInstance, origin: str) -> dict[str, object]:
