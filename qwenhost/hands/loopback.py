@@ -19,7 +19,9 @@ def run(request, check=False):
     url = urllib.parse.urlsplit(request["base_url"])
     if url.hostname not in LOOPBACK:
         raise ValueError("not a loopback address: {}".format(request["base_url"]))
-    connection = http.client.HTTPConnection(url.hostname, url.port or 80, timeout=request.get("timeout_seconds", 30))
+    connection = http.client.HTTPConnection(
+        url.hostname, url.port or 80, timeout=request.get("timeout_seconds", 30)
+    )
     try:
         connection.request(
             request.get("method", "GET"), request["path"], request.get("body") or None, _headers(request)

@@ -1,0 +1,60 @@
+"""Documentation of the action plugin of this name; the act runs on the host, from an archive sent to it."""
+
+DOCUMENTATION = r"""
+---
+module: qwenhost_hands
+short_description: Bring kernel settings, huge pages or a MIG layout of a GPU host into force
+description:
+  - Sends a small archive over Ansible's own connection, runs one act of it with the host's Python and removes it.
+  - Every act compares first, changes only what differs and reads back what it changed.
+  - Supports check mode and diff mode.
+options:
+  act:
+    description:
+      - V(sysctl) sets kernel settings in the running kernel.
+      - V(thp) sets the mode of transparent huge pages.
+      - V(hugepages) sizes pools of huge pages, of the host or of a NUMA node.
+      - V(mig) sets the MIG mode of GPUs and creates their instances.
+      - V(wait-gpu) waits until GPUs, or MIG instances, have free memory.
+      - V(http) sends one request to a service on the host's loopback.
+    type: str
+    required: true
+    choices: [sysctl, thp, hugepages, mig, wait-gpu, http]
+  request:
+    description:
+      - sysctl C({"values": {key: value}}); thp C({"mode": "always" | "madvise" | "never"});
+        hugepages C({"pools": [{"node", "size_kib", "pages"}]}), node -1 is the whole host;
+        mig C({"layout": [{"gpu", "mig", "instances"}], "timeout_seconds"});
+        wait-gpu C({"gpus": [index or UUID], "free_fraction", "timeout_seconds"}).
+    type: dict
+    required: true
+author: qwenhost
+"""
+
+EXAMPLES = r"""
+- name: Split GPU 0 into two instances
+  qwenhost_hands:
+    act: mig
+    request:
+      layout:
+        - {gpu: 0, mig: true, instances: [3g.40gb, 3g.40gb]}
+"""
+
+RETURN = r"""
+before:
+  description: Readable lines of what was in force.
+  type: list
+  returned: for every act but http
+after:
+  description: The same lines of what is in force now, or would be in check mode.
+  type: list
+  returned: for every act but http
+reboot_required:
+  description: Whether the rest takes effect with the next boot only.
+  type: bool
+  returned: for every act but http
+reason:
+  description: Why a reboot is required.
+  type: str
+  returned: for every act but http
+"""

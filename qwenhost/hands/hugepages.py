@@ -1,0 +1,100 @@
+"""Pools of huge pages, of the whole host or of one NUMA node."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from qwenhost.hands import kernel
+from qwenhost.hands.answer import Refused, outcome, why
+
+WHOLE_HOST = -1
+ATTEMPTS = 3
+"""The kernel gives what it finds contiguous; another compaction often finds more."""
+
+
+class Pool(NamedTuple):
+    """Pages wanted of one size on one NUMA node (WHOLE_HOST: the kernel spreads them)."""
+
+    node: int
+    size_kib: int
+    pages: int
+
+    def describe(self, pages: int) -> str:
+        """Return a line such as "node 0: 512 pages of 2048 KiB"."""
+        place = "host" if self.node == WHOLE_HOST else "node {}".format(self.node)
+        return "{}: {} pages of {} KiB".format(place, pages, self.size_kib)
+
+
+def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
+    """Bring {"pools": [{"node", "size_kib", "pages"}]} into force. Raises Refused with what was obtained."""
+    pools = [Pool(int(p["node"]), int(p["size_kib"]), int(p["pages"])) for p in request["pools"]]
+    files = {pool: _file(pool) for pool in pools}
+    before = {pool: _count(pool, files[pool]) for pool in pools}
+    if check:
+        return outcome(_lines(before), [pool.describe(pool.pages) for pool in pools])
+    if any(before[pool] < pool.pages for pool in pools):
+        _compact()
+    shrink_first = sorted(pools, key=lambda pool: pool.pages - before[pool])
+    failures = [failure for pool in shrink_first for failure in _resize(pool, files[pool])]
+    if failures:
+        raise Refused("; ".join(failures))
+    return outcome(_lines(before), _lines({pool: _count(pool, files[pool]) for pool in pools}))
+
+
+def _file(pool: Pool) -> str:
+    nodes = kernel.path_of("sys/devices/system/node")
+    folder = os.path.join(nodes, "node{}".format(pool.node))
+    if pool.node != WHOLE_HOST and not os.path.isdir(folder):
+        present = ", ".join(name[4:] for name in kernel.names(nodes) if name[4:].isdigit())
+        raise Refused("this host has no NUMA node {} (it has: {})".format(pool.node, present or "none"))
+    base = kernel.path_of("sys/kernel/mm/hugepages")
+    if pool.node != WHOLE_HOST:
+        base = os.path.join(folder, "hugepages")
+    size = os.path.join(base, "hugepages-{}kB".format(pool.size_kib))
+    if not os.path.isdir(size):
+        offered = ", ".join(name.split("-")[1] for name in kernel.names(base) if "-" in name)
+        raise Refused("no huge pages of {} kB here (offered: {})".format(pool.size_kib, offered or "none"))
+    return os.path.join(size, "nr_hugepages")
+
+
+def _count(pool: Pool, path: str) -> int:
+    try:
+        return int(kernel.read(path))
+    except (OSError, ValueError) as error:
+        raise Refused("{}: cannot be read: {}".format(pool.describe(pool.pages), why(error))) from error
+
+
+def _resize(pool: Pool, path: str) -> list[str]:
+    """Return why the pool has not its size, or nothing."""
+    obtained = _count(pool, path)
+    for attempt in range(ATTEMPTS):
+        if obtained == pool.pages:
+            return []
+        if attempt and obtained < pool.pages:
+            _compact()
+        try:
+            kernel.write(path, str(pool.pages))
+        except OSError as error:
+            return ["{}: cannot be set: {}".format(pool.describe(pool.pages), why(error))]
+        obtained = _count(pool, path)
+    return [] if obtained == pool.pages else [_shortage(pool, obtained)]
+
+
+def _shortage(pool: Pool, obtained: int) -> str:
+    cause = "memory is full or fragmented, a reboot gives a fresh one"
+    if obtained > pool.pages:
+        cause = "the others are in use"
+    return "{} wanted, {} there: {}".format(pool.describe(pool.pages), obtained, cause)
+
+
+def _compact() -> None:
+    """Ask the kernel to compact memory; a host that does not allow it is served as well as it can be."""
+    try:
+        kernel.write(kernel.path_of("proc/sys/vm/compact_memory"), "1")
+    except OSError:
+        return
+
+
+def _lines(counts: dict[Pool, int]) -> list[str]:
+    return [pool.describe(pages) for pool, pages in counts.items()]
