@@ -16,7 +16,8 @@ ENDPOINT, ROOT_PORT, UPSTREAM, DOWNSTREAM = 0, 4, 5, 6
 
 @dataclass(frozen=True)
 class Function:
-    """What the header says of one PCI function; `buses` is primary, secondary, subordinate of a bridge."""
+    """What the header says of one PCI function; `buses` is primary, secondary, subordinate of a
+    bridge, `prefetchable_mib` the size of the memory window of a GPU."""
 
     vendor: int
     device: int
@@ -26,6 +27,7 @@ class Function:
     revision: int = 0
     buses: tuple[int, int, int] = (0, 0, 0)
     bars: tuple[int, ...] = ()
+    prefetchable_mib: int = 0
     width: int = 16
     width_max: int = 16
 

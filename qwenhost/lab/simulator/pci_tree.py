@@ -70,6 +70,7 @@ def gpu_function(values: Mapping[str, str], slot: int) -> Function:
         device=int(state.get(keys, slot, "device_id"), 16),
         class_code=0x030200,
         port=ENDPOINT,
+        prefetchable_mib=state.number(keys, slot, "bar1_mib"),
         subsystem=(0x10DE, int(state.get(keys, slot, "subsystem_id"), 16)),
         revision=0xA1,
         bars=(base, 0x0000_000C, high, 0x0000_000C, high + 0x30, 0),
@@ -117,7 +118,7 @@ def _resource(function: Function) -> str:
     if function.bars:
         high = function.bars[2] << 32
         rows[0] = _range(function.bars[0], 16 * MIB, 0x40200)
-        rows[1] = _range(high, 131072 * MIB, 0x14220C)
+        rows[1] = _range(high, function.prefetchable_mib * MIB, 0x14220C)
         rows[3] = _range(high + (0x30 << 32), 32 * MIB, 0x14220C)
     return "\n".join(rows)
 

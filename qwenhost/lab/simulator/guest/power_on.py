@@ -73,6 +73,9 @@ def bind_all(home: Path) -> list[str]:
     """Bind every stand-in over its real path; return those that could not be bound, with the reason."""
     failed = []
     for name, target in BINDS:
+        if not Path(target).exists():
+            print(f"a100sim: {target} is absent on this kernel, left out", flush=True)
+            continue
         done = subprocess.run(
             ["mount", "--bind", str(home / name), target], capture_output=True, text=True, check=False
         )

@@ -17,8 +17,8 @@ RESET_HELD = (
     "The following GPUs could not be reset:\n  GPU {0}: In use by another client\n\n"
     "1 device is currently being used by one or more other processes (e.g., Fabric Manager, CUDA "
     "application, graphics application such as an X server, or a monitoring application such as another "
-    "instance of nvidia-smi). Please first kill all processes using this device and all compute applications running in "
-    "the system."
+    "instance of nvidia-smi). Please first kill all processes using this device and all compute applications "
+    "running in the system."
 )
 
 
