@@ -252,7 +252,7 @@ def await_dead(host: LabHost) -> None:
 
 
 def ansible(inventory: Path, pattern: str, module: str, *arguments: str) -> str:
-    environment = os.environ | {"ANSIBLE_STDOUT_CALLBACK": "minimal", "ANSIBLE_FORCE_COLOR": "0"}
+    environment = os.environ | {"ANSIBLE_CONFIG": os.devnull, "ANSIBLE_STDOUT_CALLBACK": "minimal"}
     command = [
         sys.executable,
         "-m",
