@@ -114,7 +114,11 @@ def version(
         )
 
 
-@check("fabric.state", remedy=by_hand("Wait for the fabric manager, then restart it; look at its log."))
+@check(
+    "fabric.state",
+    remedy=by_hand("Wait for the fabric manager, then restart it; look at its log."),
+    consequence_of=DRIVER_ANSWERS,
+)
 def state(gpus: Gpus) -> Iterator[Judgement]:
     """Each GPU that registers with the fabric has finished doing so.
 

@@ -112,10 +112,10 @@ def on_bus(
     signs = dict[str, list[str]]()
     for where, evidence in _signs(gpus, pci, kernel, answer):
         signs.setdefault(where, []).append(evidence)
+    answering = {gpu.bus_id for gpu in gpus.answering} if gpus else set()
     for where, lines in signs.items():
-        yield Judgement(
-            _gpu_at(where), Verdict.FAIL, "does not answer", "answers on the bus", evidence=lines[0]
-        )
+        observed = "fell off the bus, answers again" if where in answering else "does not answer"
+        yield Judgement(_gpu_at(where), Verdict.FAIL, observed, "answers on the bus", evidence=lines[0])
     for gpu in gpus.answering if gpus else ():
         if gpu.bus_id not in signs:
             yield Judgement(gpu.subject, Verdict.PASS, "answers")
@@ -130,14 +130,21 @@ def _signs(
 ) -> Iterator[tuple[str, str]]:
     for event in _off_bus_events(kernel) if kernel else ():
         yield event.bus_id, event.text
+    unlisted = _unlisted(gpus, pci)
     for gpu in gpus.gpus if gpus else ():
         if gpu.lost is not None:
-            yield gpu.bus_id or gpu.subject, gpu.lost
+            yield gpu.bus_id or (unlisted[0] if len(unlisted) == 1 else gpu.subject), gpu.lost
     for device in pci.gpus if pci else ():
         if device.unreachable:
             yield device.bus_id, f"{device.bus_id} reads as all ones (revision ff)"
     if answer and answer.state == "gpu lost":
         yield bus_id(answer.evidence), answer.evidence
+
+
+def _unlisted(gpus: Gpus | None, pci: PciDevices | None) -> list[str]:
+    """Return bus ids of GPUs that the driver does not name: a lost one often has an index and nothing else."""
+    named = {gpu.bus_id for gpu in gpus.gpus} if gpus else set()
+    return [device.bus_id for device in pci.gpus if device.bus_id not in named] if pci else []
 
 
 def _off_bus_events(kernel: KernelEvents) -> tuple[KernelEvent, ...]:
@@ -266,6 +273,8 @@ def fan(gpus: Gpus) -> Iterator[Judgement]:
 
     Boards of servers have none and print N/A. A fan that cannot be read is worth a look, no more.
     """
+    if gpus.gpus and all(gpu.fan is None for gpu in gpus.gpus):
+        yield skip(HOST, "no fan is reported")
     yield from each(gpus, lambda gpu: gpu.fan, _fan)
 
 

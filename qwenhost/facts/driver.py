@@ -93,12 +93,12 @@ def _failure(capture: Capture) -> DriverAnswer:
 @parses(NVML, accepts=ANY)
 def answer_of_nvml(capture: Capture) -> DriverAnswer:
     """Tell how NVML started."""
-    if capture.status != "ok":
+    if capture.status in ("timeout", "denied") or not capture.text:
         return _failure(capture)
     init = json.loads(capture.text)["init"]
     if init == "SUCCESS":
         return DriverAnswer("ok", "NVML: init SUCCESS")
-    return _told(init) or DriverAnswer("error", f"NVML: init {init}")
+    return _told(f"NVML: init {init}") or DriverAnswer("error", f"NVML: init {init}")
 
 
 @parses(TABLE, trust=1, accepts=ANY)

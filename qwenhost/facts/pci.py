@@ -236,8 +236,8 @@ def _hex(text: str | None, digits: int) -> str | None:
 
 
 def _lanes(text: str | None) -> int | None:
-    """Return the width; the kernel writes 0 for a link that is down and 255 for one that cannot be read."""
-    return int(text) if text and text.isdigit() and int(text) not in (0, 255) else None
+    """Return the width; the kernel writes 0 for a dead link, 63 or 255 where all bits read as one."""
+    return int(text) if text and text.isdigit() and int(text) not in (0, 63, 255) else None
 
 
 def _speed(text: str | None) -> float | None:
