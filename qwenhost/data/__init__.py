@@ -1,0 +1,1 @@
+"""Figures with their sources: boards, software, profiles, models, error tables."""

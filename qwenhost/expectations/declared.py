@@ -12,6 +12,7 @@ from qwenhost.expectations.partitions import obstacle, parse_layout
 from qwenhost.expectations.profiles import profile_names
 from qwenhost.expectations.skus import skus
 from qwenhost.expectations.software import first_vllm_for_qwen35, version_key
+from qwenhost.expectations.vllm_options import RESERVED, normal, with_options
 from qwenhost.records.desired import MigLayout, Serving, Sku, VllmInstance
 from qwenhost.records.errors import QwenhostError
 
@@ -191,7 +192,7 @@ def _serving(reader: Reader, value: Any) -> Serving:
     if package not in PACKAGES:
         reader.refuse(f"{key}.package", f"{package!r} is unknown", f"known: {', '.join(PACKAGES)}")
     environment = reader.mapping(f"{key}.environment", given.get("environment", {}))
-    return Serving(
+    serving = Serving(
         version=str(given["version"]),
         package=package,
         model_name=_model_name(reader, model),
@@ -203,6 +204,7 @@ def _serving(reader: Reader, value: Any) -> Serving:
         environment={str(name): str(item) for name, item in environment.items()},
         origin="inventory: qwenhost_vllm",
     )
+    return with_options(serving)
 
 
 def _model_name(reader: Reader, model: Mapping[Any, Any]) -> str:
@@ -245,12 +247,16 @@ def _instance(reader: Reader, key: str, value: Any) -> VllmInstance:
     gpus = given.get("gpus", [])
     if not isinstance(gpus, list):
         reader.refuse(f"{key}.gpus", f"{gpus!r} is no list of GPU numbers")
+    args = normal(reader.mapping(f"{key}.args", given.get("args", {})))
+    for option in RESERVED:
+        if option in args:
+            reader.refuse(f"{key}.args.{option}", "has a variable of its own", "model, port and api_key_file")
     return VllmInstance(
         name=name,
         port=reader.integer(f"{key}.port", given.get("port", 8000), 1, 65535),
         gpus=tuple(reader.integer(f"{key}.gpus", gpu, 0, 63) for gpu in gpus),
         mig=str(given.get("mig", "")),
-        args=dict(reader.mapping(f"{key}.args", given.get("args", {}))),
+        args=args,
     )
 
 

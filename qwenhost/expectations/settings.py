@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,7 +77,7 @@ def _instance(instance: VllmInstance, serving: Serving, placement: Placement) ->
         "mig_uuid": _mig_uuid(instance, placement),
         "numa_node": node,
         "cpus": placement.cpus_of_node.get(node, ""),
-        "args": json.loads(json.dumps(dict(instance.args))),
+        "options": dict(instance.options),
     }
 
 

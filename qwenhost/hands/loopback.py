@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import http.client
 import urllib.parse
+from typing import Any
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 LIMIT_BYTES = 4 * 1024 * 1024
 
 
-def run(request, check=False):
-    # type: (dict, bool) -> dict
+def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
     """Send the request and return {"status", "headers", "body"}.
 
     `request`: {"base_url", "method", "path", "headers", "body", "timeout_seconds", "bearer_file"}; with
@@ -33,8 +33,7 @@ def run(request, check=False):
         connection.close()
 
 
-def _headers(request):
-    # type: (dict) -> dict
+def _headers(request: dict[str, Any]) -> dict[str, str]:
     headers = dict(request.get("headers") or {})
     if request.get("bearer_file"):
         with open(request["bearer_file"], encoding="utf-8") as file:

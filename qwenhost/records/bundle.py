@@ -42,8 +42,11 @@ class Bundle:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, source: str) -> tuple[Capture, ...]:
-        """Return the captures of one source, in the order in which they were found."""
-        return tuple(capture for capture in self.captures if capture.source == source)
+        """Return the captures of one source, in the order in which they were found.
+
+        A source that is read at several places, such as one port each, has captures named NAME:PLACE.
+        """
+        return tuple(capture for capture in self.captures if capture.source.partition(":")[0] == source)
 
     def to_json(self) -> str:
         """Return the versioned JSON form."""

@@ -69,7 +69,11 @@ class MigLayout:
 
 @dataclass(frozen=True)
 class VllmInstance:
-    """One vLLM process of a host. `args` are `vllm serve` options without the leading dashes."""
+    """One vLLM process of a host.
+
+    `args` are the declared `vllm serve` options without the leading dashes; `options` is the whole content of
+    its config file: what the role writes and the check compares.
+    """
 
     name: str
     port: int
@@ -77,6 +81,7 @@ class VllmInstance:
     mig: str = ""
     """GPU index and position of its MIG device, such as "0:1"; empty for whole GPUs."""
     args: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,11 @@ class Source:
         del fields["looks_like"]
         return fields
 
+    @property
+    def live(self) -> bool:
+        """Whether it can be read on a host; others are only recognised in files that somebody sent."""
+        return self.kind == "nvml" or bool(self.argv or self.paths or self.url)
+
     def recognises(self, text: str) -> bool:
         """Tell whether `text` has the form of this source's answer."""
         return bool(self.looks_like) and re.search(self.looks_like, text, re.MULTILINE) is not None
@@ -58,3 +63,13 @@ def file(name: str, path: str, looks_like: str = "") -> Source:
 def tree(name: str, *globs: str) -> Source:
     """Declare a set of small files, read together into one JSON object."""
     return Source(name, "tree", paths=globs)
+
+
+def recorded(name: str, looks_like: str) -> Source:
+    """Declare text that is never asked for, only recognised among files that somebody sent."""
+    return Source(name, "file", looks_like=looks_like)
+
+
+def http(name: str, url: str) -> Source:
+    """Declare a GET of a loopback URL."""
+    return Source(name, "http", url=url)

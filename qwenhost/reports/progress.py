@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
+from qwenhost.records.task_event import TaskEvent
 from qwenhost.reports.text import wants_colour
 
 REFRESH_SECONDS = 0.1
@@ -18,17 +19,6 @@ STYLES = {"changed": "green", "failed": "bold red", "unreachable": "bold red", "
 
 TOLD = ("changed", "failed", "unreachable")
 """Kinds of event that leave a line behind; the others are only shown while they last."""
-
-
-class Event(Protocol):
-    """What a progress line needs of a task event."""
-
-    kind: str
-    host: str
-    task: str
-    role: str
-    message: str
-    output: str
 
 
 @dataclass
@@ -46,7 +36,7 @@ class Progress:
     _doing: dict[str, str] = field(default_factory=dict)
     _thread: threading.Thread | None = None
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: TaskEvent) -> None:
         """Take one event; returns at once."""
         self._events.put(event)
 
@@ -57,7 +47,9 @@ class Progress:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Show what is still waiting, then stop."""
         self._events.put(None)
         if self._thread is not None:
@@ -77,7 +69,9 @@ class Progress:
         from rich.live import Live
 
         started = time.monotonic()
-        with Live(console=Console(file=self.stream, highlight=False), transient=True, auto_refresh=False) as live:
+        with Live(
+            console=Console(file=self.stream, highlight=False), transient=True, auto_refresh=False
+        ) as live:
             while True:
                 try:
                     event = self._events.get(timeout=REFRESH_SECONDS)
@@ -89,7 +83,7 @@ class Progress:
                 for text, style in self._lines(event):
                     live.console.print(text, style=style, markup=False, soft_wrap=True)
 
-    def _lines(self, event: Event) -> Iterable[tuple[str, str]]:
+    def _lines(self, event: TaskEvent) -> Iterable[tuple[str, str]]:
         where = f"{event.role}: {event.task}" if event.role else event.task
         self._doing[event.host] = where
         if event.kind in TOLD or (self.verbose and event.kind in ("ok", "skipped")):

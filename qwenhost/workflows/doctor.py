@@ -10,6 +10,7 @@ from qwenhost.expectations import settings
 from qwenhost.expectations.declared import Declared, read_declared
 from qwenhost.expectations.resolve import resolve
 from qwenhost.facts import registry
+from qwenhost.facts.vllm import health_sources
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import HostReport
@@ -68,12 +69,13 @@ def expectations_of(bundle: Bundle, declared: Declared) -> Expectations:
 def role_settings(bundle: Bundle, declared: Declared) -> dict[str, Any]:
     """Return the arguments of all roles for the host that a bundle is from."""
     want = expectations_of(bundle, declared)
-    return settings.role_settings(want, {}, observed.placement(bundle))
+    return settings.role_settings(want, observed.sysctl(bundle), observed.placement(bundle))
 
 
 def sources_of(declared: Declared) -> tuple[Source, ...]:
-    """Return what is read on a host."""
-    return registry.sources()
+    """Return what is read on a host: every source, and the ports that are declared."""
+    ports = [instance.port for instance in declared.serving.instances] if declared.serving else []
+    return (*(source for source in registry.sources() if source.live), *health_sources(ports))
 
 
 def _declared(host: Host | None, name: str, profile: str = "") -> Declared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from qwenhost.expectations.settings import Placement
@@ -10,6 +11,7 @@ from qwenhost.facts.gpus import Gpus
 from qwenhost.facts.mig import MigInstances
 from qwenhost.facts.numa import NumaNodes
 from qwenhost.facts.pci import PciDevices
+from qwenhost.facts.sysctl import Sysctl
 from qwenhost.records.bundle import Bundle
 
 Fact = TypeVar("Fact")
@@ -33,6 +35,12 @@ def gpu_count(bundle: Bundle) -> int:
     """Return how many GPUs the driver lists, 0 when it does not tell."""
     gpus = fact_of(bundle, Gpus)
     return gpus.listed if gpus else 0
+
+
+def sysctl(bundle: Bundle) -> Mapping[str, str]:
+    """Return the kernel settings as they are now, as far as they were seen."""
+    settings = fact_of(bundle, Sysctl)
+    return settings.values if settings else {}
 
 
 def placement(bundle: Bundle) -> Placement:

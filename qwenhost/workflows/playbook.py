@@ -12,24 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from qwenhost.records.finding import Change
+from qwenhost.records.task_event import TaskEvent, TaskKind
 from qwenhost.workflows.content import content_dir
 
-Observer = Callable[["TaskEvent"], None]
+Observer = Callable[[TaskEvent], None]
 
 QUIET_MODULES = ("qwenhost_examine", "qwenhost_smoke")
 """They report; what they find is told by the report, not as a change."""
-
-
-@dataclass(frozen=True)
-class TaskEvent:
-    """One task on one host. `kind`: start, ok, changed, failed, unreachable, skipped, retry."""
-
-    kind: str
-    host: str
-    task: str
-    role: str = ""
-    message: str = ""
-    output: str = ""
 
 
 @dataclass
@@ -117,7 +106,7 @@ def _handle(event: Mapping[str, Any], run: PlaybookRun, observe: Observer) -> bo
     return True
 
 
-KINDS = {
+KINDS: dict[str, TaskKind] = {
     "runner_on_start": "start",
     "runner_on_ok": "ok",
     "runner_on_failed": "failed",

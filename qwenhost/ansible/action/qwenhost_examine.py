@@ -1,0 +1,71 @@
+"""Examine a host over Ansible's connection and judge it here, on the controller."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from qwenhost.ansible.declaration import declared_of
+from qwenhost.ansible.shipping import run_zipapp
+from qwenhost.packing import probe_zipapp
+from qwenhost.plan import make_plan
+from qwenhost.records.errors import QwenhostError
+from qwenhost.records.finding import HostReport, Verdict
+from qwenhost.records.plan import Plan
+from qwenhost.reports.json_report import host_part
+from qwenhost.transports.request import make_request, read_answer
+from qwenhost.workflows.doctor import examine_bundle, role_settings, sources_of
+
+REQUIRED = {
+    "nothing": (),
+    "no-failures": (Verdict.FAIL,),
+    "all-seen": (Verdict.FAIL, Verdict.UNKNOWN),
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Returns findings, the roles to run and their arguments; never changes anything."""
+
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Examine one host."""
+        super().run(tmp, task_vars)
+        _, options = self.validate_argument_spec(
+            {
+                "stop_at_blockers": {"type": "bool", "default": False},
+                "require": {"type": "str", "choices": list(REQUIRED), "default": "nothing"},
+            }
+        )
+        try:
+            return self._examine(options, task_vars or {})
+        except QwenhostError as error:
+            raise AnsibleActionFail(f"{error} ({error.hint})" if error.hint else str(error)) from error
+
+    def _examine(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        host = str(task_vars["inventory_hostname"])
+        declared = declared_of(self._templar, task_vars)
+        request = make_request(host, sources_of(declared)).decode()
+        answer = run_zipapp(self, task_vars, probe_zipapp(), request)
+        if answer["rc"] != 0:
+            raise QwenhostError(f"the probe ended with {answer['rc']}: {answer['stderr'].strip()[-200:]}")
+        bundle = read_answer(host, answer["stdout"].encode())
+        report = examine_bundle(bundle, declared)
+        plan = make_plan(report.findings)
+        return {
+            "changed": False,
+            "roles": list(plan.roles),
+            "settings": role_settings(bundle, declared),
+            "report": host_part(report),
+            **_refusal(report, plan, options),
+        }
+
+
+def _refusal(report: HostReport, plan: Plan, options: dict[str, Any]) -> dict[str, Any]:
+    """Return Ansible's failure fields where the findings do not allow the play to go on."""
+    refused = plan.blockers if options["stop_at_blockers"] else ()
+    required = [finding for finding in report.findings if finding.verdict in REQUIRED[options["require"]]]
+    told = [f"{f.check} {f.subject}: {f.observed}" for f in (*refused, *required)]
+    return {"failed": True, "msg": "; ".join(told)} if told else {}

@@ -1,0 +1,51 @@
+"""The content of each instance's `vllm serve --config` file, complete: the role only writes it down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from qwenhost.records.desired import Serving, VllmInstance
+
+HOST = "127.0.0.1"
+"""vLLM's own default is every interface, and several of its paths need no key."""
+
+SHUTDOWN_TIMEOUT_SECONDS = 30
+"""vLLM's own default, 0, cuts off the requests in flight."""
+
+RESERVED = ("api-key", "config", "model", "port", "served-model-name")
+"""Written from their own inventory variables; a key in the file would be readable by the service's user."""
+
+PARALLEL = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
+
+
+def with_options(serving: Serving) -> Serving:
+    """Return the declaration with the config file's content of every instance."""
+    instances = tuple(replace(instance, options=options(serving, instance)) for instance in serving.instances)
+    return replace(serving, instances=instances)
+
+
+def options(serving: Serving, instance: VllmInstance) -> dict[str, object]:
+    """Return the options by name without the dashes.
+
+    Several GPUs without any parallel size become one tensor-parallel group.
+    """
+    args = normal(instance.args)
+    content: dict[str, object] = {
+        "model": serving.model_path,
+        "served-model-name": [serving.model_name],
+        "host": HOST,
+        "port": instance.port,
+        "shutdown-timeout": SHUTDOWN_TIMEOUT_SECONDS,
+    }
+    has_gpus = (
+        serving.package == "vllm"
+    )  # the CPU build takes a parallel size for a number of processor groups
+    if has_gpus and len(instance.gpus) > 1 and not any(name in args for name in PARALLEL):
+        content["tensor-parallel-size"] = len(instance.gpus)
+    return content | args
+
+
+def normal(args: Mapping[str, object]) -> dict[str, object]:
+    """Return options with dashes, as vLLM compares them; null means: not given."""
+    return {name.replace("_", "-"): value for name, value in args.items() if value is not None}
