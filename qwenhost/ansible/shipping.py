@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import Any, Protocol
 
@@ -40,3 +41,16 @@ def interpreter(task_vars: dict[str, Any]) -> str:
     """Return the host's Python: the inventory's choice, else `python3`; discovery names are not paths."""
     chosen = str(task_vars.get("ansible_python_interpreter") or "")
     return chosen if chosen and not chosen.startswith("auto") else "python3"
+
+
+def read_answer(ran: dict[str, Any]) -> dict[str, Any]:
+    """Return what the hands wrote, or {"error"} in one line where they wrote no answer."""
+    lines = str(ran["stdout"]).strip().splitlines()
+    try:
+        answer = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict) and ("error" in answer or ran["rc"] == 0):
+        return answer
+    said = " ".join(str(ran["stderr"] or ran["stdout"]).split())[-300:]
+    return {"error": f"the hands gave no answer (exit {ran['rc']}): {said or 'and no message'}"}

@@ -8,7 +8,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from qwenhost.ansible.shipping import run_zipapp
+from qwenhost.ansible.shipping import read_answer, run_zipapp
 from qwenhost.packing import hands_zipapp
 
 ACTS = ("sysctl", "thp", "hugepages", "mig", "wait-gpu", "http")
@@ -39,19 +39,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if self._task.diff and "before" in answer:
             result["diff"] = {"before": _text(answer["before"]), "after": _text(answer["after"])}
         return result
-
-
-def read_answer(ran: dict[str, Any]) -> dict[str, Any]:
-    """Return what the hands wrote, or {"error"} in one line where they wrote no answer."""
-    lines = str(ran["stdout"]).strip().splitlines()
-    try:
-        answer = json.loads(lines[-1]) if lines else None
-    except ValueError:
-        answer = None
-    if isinstance(answer, dict) and ("error" in answer or ran["rc"] == 0):
-        return answer
-    said = " ".join(str(ran["stderr"] or ran["stdout"]).split())[-300:]
-    return {"error": f"the hands gave no answer (exit {ran['rc']}): {said or 'and no message'}"}
 
 
 def _text(lines: list[str]) -> str:

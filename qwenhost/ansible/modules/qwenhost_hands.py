@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 module: qwenhost_hands
 short_description: Bring kernel settings, huge pages or a MIG layout of a GPU host into force
 description:
-  - Sends a small archive over Ansible's own connection, runs one act of it with the host's Python and removes it.
+  - Sends a small archive over Ansible's own connection, runs one act of it with the host's Python, removes it.
   - Every act compares first, changes only what differs and reads back what it changed.
   - Supports check mode and diff mode.
 options:

@@ -1,0 +1,62 @@
+"""The declared instances of a host, asked from the host itself over its loopback address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from qwenhost.expectations.declared import Declared
+from qwenhost.records.finding import Finding
+from qwenhost.workflows.requests import Fetch, Response
+from qwenhost.workflows.smoke import QUESTION, smoke
+
+KEY_FILE = "/etc/qwenhost/vllm/api_key"
+"""Written by the role vllm_service, readable by root alone."""
+
+KEY_ON_HOST = "key-on-the-host"
+"""Stands for the key in requests made here; the host puts the real one in its place."""
+
+SendHttp = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Does the host-side act `http`: a request in, {"status", "headers", "body"} out; raises OSError."""
+
+
+class HostFetch:
+    """Sends requests from the host; the API key is read there and never leaves it."""
+
+    def __init__(self, base_url: str, send: SendHttp) -> None:
+        self._base_url, self._send = base_url, send
+
+    def __call__(
+        self, method: str, path: str, headers: Mapping[str, str], body: str, timeout_seconds: float
+    ) -> Response:
+        """Send one request."""
+        plain = {name: value for name, value in headers.items() if KEY_ON_HOST not in value}
+        answer = self._send(
+            {
+                "base_url": self._base_url,
+                "method": method,
+                "path": path,
+                "headers": plain,
+                "body": body,
+                "timeout_seconds": timeout_seconds,
+                "bearer_file": KEY_FILE if len(plain) < len(headers) else "",
+            }
+        )
+        found = {str(name).lower(): str(value) for name, value in answer["headers"].items()}
+        return Response(int(answer["status"]), found, str(answer["body"]))
+
+
+def fetches(declared: Declared, send: SendHttp) -> Iterator[tuple[str, Fetch]]:
+    """Yield name and fetch of every declared instance."""
+    for instance in declared.serving.instances if declared.serving else ():
+        yield instance.name, HostFetch(f"http://127.0.0.1:{instance.port}", send)
+
+
+def smoke_instances(declared: Declared, send: SendHttp, question: str = QUESTION) -> tuple[Finding, ...]:
+    """Smoke-test every declared instance."""
+    model = declared.serving.model_name if declared.serving else ""
+    return tuple(
+        finding
+        for name, fetch in fetches(declared, send)
+        for finding in smoke(f"vllm@{name}", KEY_ON_HOST, model, question=question, fetch=fetch)
+    )
