@@ -1,4 +1,4 @@
-"""Zip archives that a host's `python3` runs as they are: the probe, which reads, and the hands, which change."""
+"""Archives that a host runs with its own `python3`: the probe, which reads, and the hands, which change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hands' command: `hands.pyz ACT [--check] [--config FILE] < request.json`, an answer in JSON on stdout."""
+"""The hands: `hands.pyz ACT [--check] [--config FILE] < request.json`, an answer in JSON on stdout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DONE, FAILED, USAGE = 0, 1, 2
 
 
 def main() -> None:
-    """Do one act and end the process. Exit 0: done; 1: failed, with {"error"}; 2: not an act or not a request."""
+    """Do one act. Exit 0: done; 1: failed, with {"error"}; 2: not an act or not a request, with {"error"}."""
     parser = argparse.ArgumentParser(prog="hands.pyz", description=__doc__)
     parser.add_argument("act", choices=list(ACTS))
     parser.add_argument("--check", action="store_true", help="say what would change, change nothing")

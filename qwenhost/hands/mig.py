@@ -1,0 +1,174 @@
+"""MIG layout: mode and instances of each GPU, created in a fixed order and read back.
+
+A GPU that has its layout is not touched. On A100 the mode outlives a reboot and the instances do not, so the
+same act serves the first setup and every boot after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pynvml
+
+from qwenhost.hands import mig_board as board
+from qwenhost.hands.answer import Refused, outcome
+from qwenhost.hands.mig_layout import Placed, Wanted, place, read_layout
+from qwenhost.hands.nvml import Deadline, doing, holders, session
+
+TIMEOUT_SECONDS = 120
+ATTEMPTS = 5
+"""Drivers have reported a created instance that was not there when looked for."""
+
+
+def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
+    """Bring {"layout": [{"gpu", "mig", "instances"}], "timeout_seconds"} into force. Raises Refused."""
+    layout = read_layout(request)
+    deadline = Deadline(float(request.get("timeout_seconds", TIMEOUT_SECONDS)))
+    with session(deadline):
+        before = [_state(wanted) for wanted in layout]
+        after = [board.wanted_line(wanted) for wanted in layout]
+        changing = [wanted for each, wanted in enumerate(layout) if before[each] != after[each]]
+        _refuse_impossible(changing)
+        if check:
+            return outcome(before, after)
+        _refuse_held(changing)
+        switched = [wanted.gpu for wanted in changing if _clear_and_switch(wanted)]
+    with session(deadline):  # the switch reset the GPU: handles of before may be stale
+        pending = [wanted.gpu for wanted in changing if not _in_mode(wanted)]
+        _populate([wanted for wanted in changing if wanted.gpu not in pending], switched, deadline)
+        return outcome(before, [_state(wanted) for wanted in layout], _reboot_reason(pending))
+
+
+def _state(wanted: Wanted) -> str:
+    with doing("gpu {}: reading its MIG state".format(wanted.gpu)):
+        return board.describe(wanted.gpu, board.device(wanted.gpu))
+
+
+def _refuse_impossible(layout: list[Wanted]) -> None:
+    """Raise Refused, before anything is destroyed, for what the boards cannot be."""
+    for wanted in layout:
+        with doing("gpu {}: reading its MIG profiles".format(wanted.gpu)):
+            handle = board.device(wanted.gpu)
+            mode = board.modes(handle)
+            if mode is None:
+                raise Refused("gpu {} ({}) has no MIG".format(wanted.gpu, board.name(handle)))
+            if mode[0] and wanted.mig:  # in another mode the driver does not tell the profiles
+                place(wanted, board.profiles(handle))
+
+
+def _refuse_held(layout: list[Wanted]) -> None:
+    held = []
+    for wanted in layout:
+        with doing("gpu {}: reading its processes".format(wanted.gpu)):
+            handle = board.device(wanted.gpu)
+            devices = [handle, *(one for _, one in board.mig_handles(handle))]
+            pids = sorted({pid for one in devices for pid in holders(one)})
+        if pids:
+            held.append("gpu {} is held by process {}".format(wanted.gpu, ", ".join(pids)))
+    if held:
+        raise Refused("; ".join(held))
+
+
+def _clear_and_switch(wanted: Wanted) -> bool:
+    """Destroy the instances and set the mode; return whether the mode was set anew."""
+    handle = board.device(wanted.gpu)
+    mode = board.modes(handle)
+    if mode and mode[0]:
+        with doing("gpu {}: destroying its instances".format(wanted.gpu)):
+            _clear(handle)
+    if mode == (wanted.mig, wanted.mig):
+        return False
+    with doing("gpu {}: switching MIG {}".format(wanted.gpu, "on" if wanted.mig else "off")):
+        pynvml.nvmlDeviceSetMigMode(handle, int(wanted.mig))
+    return True
+
+
+def _clear(handle: Any) -> None:
+    for instance in board.instances(handle, board.profiles(handle)):
+        for _, compute in list(board.compute_instances(instance.handle)):
+            pynvml.nvmlComputeInstanceDestroy(compute)
+        pynvml.nvmlGpuInstanceDestroy(instance.handle)
+
+
+def _in_mode(wanted: Wanted) -> bool:
+    with doing("gpu {}: reading its MIG mode".format(wanted.gpu)):
+        mode = board.modes(board.device(wanted.gpu))
+    return mode is not None and mode[0] == wanted.mig
+
+
+def _populate(layout: list[Wanted], switched: list[int], deadline: Deadline) -> None:
+    """Create the instances of every GPU; a GPU that cannot have its own goes back to the mode it came from."""
+    plans = {}
+    for wanted in (wanted for wanted in layout if wanted.mig):
+        handle = board.device(wanted.gpu)
+        try:
+            with doing("gpu {}: reading its MIG profiles".format(wanted.gpu)):
+                plans[wanted.gpu] = place(wanted, board.profiles(handle))
+        except Refused:
+            if wanted.gpu in switched:
+                with doing("gpu {}: switching MIG off again".format(wanted.gpu)):
+                    pynvml.nvmlDeviceSetMigMode(handle, 0)
+            raise
+    for gpu, plan in plans.items():
+        _create_all(gpu, plan, deadline)
+
+
+def _create_all(gpu: int, plan: list[Placed], deadline: Deadline) -> None:
+    """Create what is missing until all is seen. Raises Refused after some attempts or at the deadline."""
+    handle = board.device(gpu)
+    for attempt in range(1, ATTEMPTS + 1):
+        last = attempt == ATTEMPTS
+        with doing("gpu {}: creating its instances".format(gpu)):
+            try:
+                _create_missing(handle, plan)
+            except pynvml.NVMLError:
+                if last:
+                    raise
+            visible = _visible(handle)
+            if visible == len(plan) and _complete(handle, plan):
+                return
+        if last or not deadline.pause():
+            break
+    told = "gpu {}: {} instances wanted, {} visible after {} attempts"
+    raise Refused(told.format(gpu, len(plan), visible, attempt))
+
+
+def _create_missing(handle: Any, plan: list[Placed]) -> None:
+    for instance in board.instances(handle, board.profiles(handle)):
+        if not instance.whole:
+            _cover(instance.handle, instance.profile.slices)
+    there = _places(handle)
+    for placed in plan:
+        if (placed.profile.id, placed.start) not in there:
+            _cover(board.create(handle, placed), placed.profile.slices)
+
+
+def _cover(handle: Any, slices: int) -> None:
+    """Create the compute instance that covers a GPU instance; without one no CUDA program can use it."""
+    profile = board.compute_profile(handle, board.COMPUTE_OF_SLICES[slices])
+    if profile is None:
+        raise Refused("the driver offers no compute instance of {} slices".format(slices))
+    pynvml.nvmlGpuInstanceCreateComputeInstance(handle, profile.id)
+
+
+def _places(handle: Any) -> set[tuple[int, int]]:
+    return {(one.profile.id, one.start) for one in board.instances(handle, board.profiles(handle))}
+
+
+def _complete(handle: Any, plan: list[Placed]) -> bool:
+    found = board.instances(handle, board.profiles(handle))
+    wanted = {(placed.profile.id, placed.start) for placed in plan}
+    return all(one.whole for one in found) and {(one.profile.id, one.start) for one in found} == wanted
+
+
+def _visible(handle: Any) -> int:
+    """Return how many MIG devices the driver finds by their UUID, as a CUDA program will."""
+    uuids = {uuid for uuid, _ in board.mig_handles(handle)}
+    return sum(bool(pynvml.nvmlDeviceGetHandleByUUID(uuid)) for uuid in uuids)
+
+
+def _reboot_reason(pending: list[int]) -> str:
+    if not pending:
+        return ""
+    gpus = ", ".join(map(str, pending))
+    return "MIG mode of gpu {} is set and takes effect with the next reboot".format(gpus)
