@@ -14,15 +14,11 @@ from qwenhost.records.finding import HostReport
 
 @click.command()
 @click.argument("hosts", nargs=-1)
-@click.option(
-    "-i", "--inventory", type=click.Path(path_type=Path), help="Ansible inventory to take hosts from."
-)
+@click.option("-i", "--inventory", type=click.Path(path_type=Path), help="Ansible inventory to take hosts from.")
 @click.option(
     "--limit", default="", metavar="PATTERN", help="Only these hosts of the inventory (Ansible pattern)."
 )
-@click.option(
-    "--bundle", metavar="PATH", help="Examine a folder, archive or bug report instead; - for stdin."
-)
+@click.option("--bundle", metavar="PATH", help="Examine a folder, archive or bug report instead; - for stdin.")
 @click.option("--json", "as_json", is_flag=True, help="Write the versioned JSON report.")
 @click.option("--strict", is_flag=True, help="A warning counts as a failure.")
 @click.option("--profile", default="", metavar="NAME", help="Profile of settings to hold hosts to.")

@@ -54,9 +54,7 @@ def _findings(check_id: str, host: str | None, inventory: Path | None, bundle: s
 
     chosen = hosts.choose([host] if host else [], inventory)
     report = (
-        doctor.examine_recorded(bundle, hosts.one_or_none(chosen))
-        if bundle
-        else doctor.examine_hosts(chosen)[0]
+        doctor.examine_recorded(bundle, hosts.one_or_none(chosen)) if bundle else doctor.examine_hosts(chosen)[0]
     )
     yield f"{report.host}: {report.error or report.sku or 'product not known'}"
     for finding in report.findings:

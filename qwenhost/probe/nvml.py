@@ -69,9 +69,7 @@ def _device(pynvml: Any, names: dict[int, str], index: int, handles: list[Any]) 
     if isinstance(handle, dict):
         return {"index": index, **handle}
     ask = partial(value_of, pynvml, names)
-    peers = {
-        peer: other for peer, other in enumerate(handles) if peer != index and not isinstance(other, dict)
-    }
+    peers = {peer: other for peer, other in enumerate(handles) if peer != index and not isinstance(other, dict)}
     return {
         "index": index,
         **nvml_fields.values(pynvml, handle, os.cpu_count() or 1, ask),

@@ -144,9 +144,7 @@ def _remote_bus_id(pynvml: Any, handle: Any, link: int) -> Any:
 def p2p_nvlink(pynvml: Any, handle: Any, peers: dict[int, Any], ask: Ask) -> dict[str, Any]:
     """Return NVML's peer-to-peer status over NVLink with each other device."""
     status = pynvml.nvmlDeviceGetP2PStatus
-    return {
-        str(peer): ask(partial(status, handle, other, P2P_CAPS_INDEX_NVLINK)) for peer, other in peers.items()
-    }
+    return {str(peer): ask(partial(status, handle, other, P2P_CAPS_INDEX_NVLINK)) for peer, other in peers.items()}
 
 
 def topology_ancestor(pynvml: Any, handle: Any, peers: dict[int, Any], ask: Ask) -> dict[str, Any]:

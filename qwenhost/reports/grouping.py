@@ -39,9 +39,7 @@ class Group:
     def evidence(self) -> str:
         """What was read, where it says more than the observed value."""
         finding = self.findings[0]
-        return (
-            "" if finding.evidence.strip() in finding.observed else " ".join(finding.evidence.split())[:200]
-        )
+        return "" if finding.evidence.strip() in finding.observed else " ".join(finding.evidence.split())[:200]
 
     @property
     def where(self) -> str:
@@ -76,9 +74,7 @@ def grouped(findings: Iterable[Finding]) -> list[Group]:
 
 def alarms(report: HostReport, *verdicts: Verdict) -> list[Group]:
     """Return the findings with these verdicts that are nobody's consequence."""
-    return grouped(
-        finding for finding in report.findings if finding.verdict in verdicts and not finding.cause
-    )
+    return grouped(finding for finding in report.findings if finding.verdict in verdicts and not finding.cause)
 
 
 def consequences(report: HostReport, cause: str) -> list[Group]:

@@ -26,11 +26,8 @@ def next_steps(reports: Sequence[HostReport], again: str) -> Iterator[str]:
 
 
 def _needs_act(finding: Finding) -> bool:
-    """What was not seen asks for no act by hand; a role would put it there all the same."""
-    if finding.cause or finding.remedy.kind == "none":
-        return False
-    missing = finding.verdict is Verdict.UNKNOWN and finding.remedy.kind == "role"
-    return missing or finding.verdict in ALARMING
+    """What was not seen asks for no act: nobody knows whether one is needed."""
+    return finding.verdict in ALARMING and not finding.cause and finding.remedy.kind != "none"
 
 
 def _acts(items: Iterable[tuple[str, Finding]], name_hosts: bool) -> Iterator[str]:

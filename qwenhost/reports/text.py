@@ -82,9 +82,7 @@ def _summary(report: HostReport) -> tuple[str | tuple[str, str], ...]:
     if report.error:
         return (("not examined", "bold red"), f": {_without_host(report)}")
     product = report.sku or "product not known"
-    counts = [
-        (verdict, f"{report.count(verdict)} {word}") for verdict, word in COUNTS if report.count(verdict)
-    ]
+    counts = [(verdict, f"{report.count(verdict)} {word}") for verdict, word in COUNTS if report.count(verdict)]
     parts: list[str | tuple[str, str]] = [product]
     for verdict, text in counts:
         parts += [", ", (text, STYLES.get(verdict, "green" if verdict is Verdict.PASS else ""))]

@@ -23,9 +23,7 @@ class Answer:
     error: HostUnreachable | None = None
 
 
-def fetch_all(
-    hosts: Iterable[Host], fetch: Callable[[Host], Bundle], at_once: int = AT_ONCE
-) -> Iterator[Answer]:
+def fetch_all(hosts: Iterable[Host], fetch: Callable[[Host], Bundle], at_once: int = AT_ONCE) -> Iterator[Answer]:
     """Ask all hosts; return the answers in the order of the hosts, each as soon as those before are there."""
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         yield from pool.map(lambda host: _ask(host, fetch), hosts)

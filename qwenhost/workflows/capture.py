@@ -8,7 +8,7 @@ from qwenhost.facts.registry import sources
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.host import Host
 from qwenhost.transports import local
-from qwenhost.workflows.scrub import Scrubber
+from qwenhost.workflows.scrub import HOST_NAME, Scrubber
 
 
 def capture(host: Host | None, *, scrub: bool = True) -> Bundle:
@@ -32,4 +32,4 @@ def scrubbed(bundle: Bundle) -> Bundle:
         replace(capture, text=scrubber.clean(capture.text), error=scrubber.clean(capture.error))
         for capture in bundle.captures
     )
-    return replace(bundle, host=scrubber.clean(bundle.host), captures=captures)
+    return replace(bundle, host=HOST_NAME, captures=captures)

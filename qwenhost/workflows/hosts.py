@@ -18,9 +18,7 @@ NAME = re.compile(
 """[user@]name[:port]; an IPv6 address stands in brackets."""
 
 
-def choose(
-    names: Sequence[str], inventory: Path | None, limit: str = "", profile: str = ""
-) -> tuple[Host, ...]:
+def choose(names: Sequence[str], inventory: Path | None, limit: str = "", profile: str = "") -> tuple[Host, ...]:
     """Return the hosts; none when neither names nor an inventory are given, which means this host.
 
     Raises QwenhostError for a name that is no host, or that the inventory does not have.

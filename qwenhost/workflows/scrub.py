@@ -27,6 +27,9 @@ SHORTEST_SERIAL = 6
 """Shorter values are counters and enumerations, and occur everywhere."""
 
 SHORTEST_NAME = 3
+"""A shorter host name is part of too many words; it is replaced where it stands as the host's name only."""
+
+HOST_NAME = "host1"
 
 
 @dataclass
@@ -45,7 +48,7 @@ class Scrubber:
             scrubber.words[serial] = f"{number:0{len(serial)}d}"
         for name in (host, host.partition(".")[0]):
             if len(name) >= SHORTEST_NAME:
-                scrubber.words.setdefault(name, "host1")
+                scrubber.words.setdefault(name, HOST_NAME)
         return scrubber
 
     def clean(self, text: str) -> str:

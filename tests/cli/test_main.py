@@ -91,9 +91,7 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert "Traceback" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--version"], ["doctor", "--json"], ["doctor"], ["checks"], ["sources"]]
-)
+@pytest.mark.parametrize("arguments", [["--version"], ["doctor", "--json"], ["doctor"], ["checks"], ["sources"]])
 def test_a_start_imports_only_what_it_needs(arguments: list[str]) -> None:
     code = (
         "import sys\nfrom qwenhost.cli.main import run\n"

@@ -95,9 +95,7 @@ def test_sources_are_read_at_the_same_time() -> None:
 def test_the_probe_ends_when_every_source_hangs(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    hanging = [
-        source(f"s{number}", "command", argv=["sleep", "60"], timeout_seconds=99) for number in range(8)
-    ]
+    hanging = [source(f"s{number}", "command", argv=["sleep", "60"], timeout_seconds=99) for number in range(8)]
     reading = source("f", "command", argv=["cat", str(fifo)], timeout_seconds=99)
     started = time.monotonic()
     captures = run_probe(*hanging, reading)["captures"]

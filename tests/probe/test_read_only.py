@@ -51,9 +51,7 @@ def commands() -> list[Source]:
 def test_commands_only_read(source: Source) -> None:
     text = shlex.join(source.argv)
     assert any(re.fullmatch(form, text) for form in READ_ONLY), f"not known to be read-only: {text}"
-    options = [
-        word for word in source.argv if word not in ("-p", "-c", "-e") or source.argv[0] == "nvidia-smi"
-    ]
+    options = [word for word in source.argv if word not in ("-p", "-c", "-e") or source.argv[0] == "nvidia-smi"]
     assert not CHANGING.search(" ".join(options)), f"changes something: {text}"
 
 

@@ -31,9 +31,7 @@ FULL = HostReport(
     "lab1",
     "a100-sxm4-80gb",
     tuple(
-        Finding(
-            "host.sysctl", "net.core.rmem_max", verdict, "1", "2", "why", by_role("host_tuning"), "profile"
-        )
+        Finding("host.sysctl", "net.core.rmem_max", verdict, "1", "2", "why", by_role("host_tuning"), "profile")
         for verdict in Verdict
     ),
     changes=(Change("Write", "host_tuning", "a -> b"),),
@@ -58,9 +56,7 @@ def test_the_schema_names_every_field_of_the_records() -> None:
     definitions = schema()["$defs"]
     for record, name in ((Finding, "finding"), (Change, "change")):
         assert set(definitions[name]["properties"]) == {field.name for field in fields(record)}
-    assert set(definitions["finding"]["properties"]["remedy"]["properties"]) == {
-        f.name for f in fields(Remedy)
-    }
+    assert set(definitions["finding"]["properties"]["remedy"]["properties"]) == {f.name for f in fields(Remedy)}
     assert definitions["verdict"]["enum"] == [verdict.value for verdict in Verdict]
 
 

@@ -82,8 +82,7 @@ def _write_keys(folder: Path, port: int) -> None:
     for name in ("host_key", "user_key", "noisy_key", "other_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     public = {
-        name: (folder / f"{name}.pub").read_text()
-        for name in ("host_key", "user_key", "noisy_key", "other_key")
+        name: (folder / f"{name}.pub").read_text() for name in ("host_key", "user_key", "noisy_key", "other_key")
     }
     (folder / "authorized_keys").write_text(public["user_key"] + NOISY + public["noisy_key"])
     (folder / "known_hosts").write_text(f"[{ADDRESS}]:{port} {public['host_key']}")
