@@ -17,10 +17,10 @@ WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-std=gnu11", "-O2", *WARNINGS, "-fPIC", "-shared", "-Wl,-soname,libnvidia-ml.so.1")
 
 
-def library(cache: Path = CACHE) -> Path:
+def library() -> Path:
     """Return the compiled library, from the cache where its source has not changed. Raises QwenhostError."""
     sources = sorted(NATIVE.glob("*.c"))
-    target = cache / f"libnvidia-ml-{_digest()}.so"
+    target = CACHE / f"libnvidia-ml-{_digest()}.so"
     if not target.exists():
         _compile(sources, target)
     return target

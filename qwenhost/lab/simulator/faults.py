@@ -198,9 +198,7 @@ def _hbm_hot(edit: Edit) -> None:
 
 def _power_brake(edit: Edit) -> None:
     slot = _slot(edit, 7)
-    edit.put_gpu(
-        slot, events="0x88", event_ns_271="41250000000", clock_graphics_mhz="345", clock_sm_mhz="345"
-    )
+    edit.put_gpu(slot, events="0x88", event_ns_271="41250000000", clock_graphics_mhz="345", clock_sm_mhz="345")
 
 
 def _driver_hang(edit: Edit) -> None:

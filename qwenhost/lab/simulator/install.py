@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import struct
 from pathlib import Path
 
 from qwenhost.lab.simulator import boards, build
@@ -39,6 +40,7 @@ def install(root: Path, sku: str, gpus: int) -> None:
     (home / "kmsg").write_text("", encoding="ascii")
     faultlog.append(faultlog.boot_lines(values, power_on.CMDLINE), 0.0, root)
     _install_programs(root)
+    _install_module_index(root)
     _install_units(root, fabric=int(values["nvswitch.count"]) > 0)
 
 
@@ -50,9 +52,7 @@ def _split_cpus(nodes: int) -> list[str]:
     """Return one CPU list per node; with fewer CPUs than nodes they share."""
     cpus = sorted(os.sched_getaffinity(0))
     size = max(1, len(cpus) // nodes)
-    parts = [
-        cpus[index * size : None if index == nodes - 1 else (index + 1) * size] for index in range(nodes)
-    ]
+    parts = [cpus[index * size : None if index == nodes - 1 else (index + 1) * size] for index in range(nodes)]
     return [_cpulist(part or cpus) for part in parts]
 
 
@@ -76,6 +76,15 @@ def _install_programs(root: Path) -> None:
     for link, to in (("libnvidia-ml.so.1", target.name), ("libnvidia-ml.so", "libnvidia-ml.so.1")):
         (folder / link).unlink(missing_ok=True)
         (folder / link).symlink_to(to)
+
+
+def _install_module_index(root: Path) -> None:
+    """Write empty module indexes for the running kernel: `lspci -k` tells no driver without them."""
+    folder = root / "usr/lib/modules" / os.uname().release
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("dep", "alias", "symbols", "builtin", "builtin.alias"):
+        # Magic number, format 2.1, no root node (kmod, libkmod-index.c).
+        (folder / f"modules.{name}.bin").write_bytes(struct.pack(">III", 0xB007F457, 0x0002_0001, 0))
 
 
 def _script(path: Path, command: str) -> None:

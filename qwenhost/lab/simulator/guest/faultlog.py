@@ -45,14 +45,10 @@ def boot_lines(values: state.Values, cmdline: str) -> list[str]:
         device = state.get(values, slot, "device_id")[2:]
         lines.append(f"pci {values[f'gpu{slot}.bus_id']}: [10de:{device}] type 00 class 0x030200")
     lines.append("nvidia: loading out-of-tree module taints kernel.")
-    lines.append(
-        "nvidia: module verification failed: signature and/or required key missing - tainting kernel"
-    )
+    lines.append("nvidia: module verification failed: signature and/or required key missing - tainting kernel")
     lines.append("nvidia-nvlink: Nvlink Core is being initialized, major device number 241")
     lines += _switch_lines(values)
-    lines.append(
-        f"NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  {BUILD}"
-    )
+    lines.append(f"NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  {version}  Release Build  {BUILD}")
     mode = "Loading NVIDIA UNIX Open Kernel Mode Setting Driver for x86_64"
     lines.append(f"nvidia-modeset: {mode}  {version}  Release Build  {BUILD}")
     lines.append("nvidia-uvm: Loaded the UVM driver, major device number 239.")

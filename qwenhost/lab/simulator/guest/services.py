@@ -38,9 +38,7 @@ def fabric_manager(arguments: list[str]) -> int:
         f"Fabric Manager version {own} is running with {values['nvswitch.count']} NVSwitches (simulated)",
         flush=True,
     )
-    print(
-        "Successfully configured all the available GPUs and NVSwitches to route NVLink traffic.", flush=True
-    )
+    print("Successfully configured all the available GPUs and NVSwitches to route NVLink traffic.", flush=True)
     _wait_for_stop()
     return 0
 

@@ -62,9 +62,7 @@ class Nvml:
     def _gpu_instance(self, slot: int, instance: int) -> tuple[int, ctypes.c_void_p]:
         handle = ctypes.c_void_p()
         device = self.device(slot)
-        code = self.call(
-            "nvmlDeviceGetGpuInstanceById", device, ctypes.c_uint(instance), ctypes.byref(handle)
-        )
+        code = self.call("nvmlDeviceGetGpuInstanceById", device, ctypes.c_uint(instance), ctypes.byref(handle))
         return code, handle
 
     def destroy_gpu_instance(self, slot: int, instance: int) -> int:

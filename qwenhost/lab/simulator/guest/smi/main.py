@@ -11,9 +11,7 @@ from .errors import SmiError
 from .library import Nvml, start
 from .machine import Gpu, chosen_gpus, cuda_version
 
-ABOUT = (
-    "This nvidia-smi is the qwenhost lab's simulator: it shows and changes the state of simulated A100 GPUs."
-)
+ABOUT = "This nvidia-smi is the qwenhost lab's simulator: it shows and changes the state of simulated A100 GPUs."
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,25 +20,17 @@ def parser() -> argparse.ArgumentParser:
         "nvidia-smi", usage=f"{ABOUT}\n\nnvidia-smi [OPTION1 [ARG1]] ...", allow_abbrev=False
     )
     made.add_argument("-q", "--query", action="store_true", help="display GPU information")
-    made.add_argument(
-        "-x", "--xml-format", dest="xml", action="store_true", help="XML in place of text, with -q"
-    )
-    made.add_argument(
-        "-i", "--id", default="", help="index, serial, UUID or bus id; several joined by commas"
-    )
+    made.add_argument("-x", "--xml-format", dest="xml", action="store_true", help="XML in place of text, with -q")
+    made.add_argument("-i", "--id", default="", help="index, serial, UUID or bus id; several joined by commas")
     made.add_argument("-d", "--display", default="", help="sections of -q, joined by commas")
     made.add_argument("-f", "--filename", default="", help="write to a file")
-    made.add_argument(
-        "-L", "--list-gpus", dest="listing", action="store_true", help="list GPUs and MIG devices"
-    )
+    made.add_argument("-L", "--list-gpus", dest="listing", action="store_true", help="list GPUs and MIG devices")
     made.add_argument("--version", action="store_true", help="print versions")
     made.add_argument("--query-gpu", default="", help="fields, joined by commas")
     made.add_argument("--query-compute-apps", default="", help="fields, joined by commas")
     made.add_argument("--format", default="csv", help="csv[,noheader][,nounits]")
     made.add_argument("-mig", "--multi-instance-gpu", dest="mig", choices=["0", "1", "DISABLED", "ENABLED"])
-    made.add_argument(
-        "-pm", "--persistence-mode", dest="persistence", choices=["0", "1", "DISABLED", "ENABLED"]
-    )
+    made.add_argument("-pm", "--persistence-mode", dest="persistence", choices=["0", "1", "DISABLED", "ENABLED"])
     made.add_argument("-pl", "--power-limit", dest="power", type=float, help="watts")
     made.add_argument("-r", "--gpu-reset", dest="reset", action="store_true", help="reset GPUs")
     return made

@@ -111,9 +111,7 @@ def _instances(gpus: list[Gpu]) -> str:
         table = profiles(gpu.values)
         for instance, (profile, start, size) in gpu.instances().items():
             name = f"MIG {table[profile].name}"
-            lines.append(
-                f"|{gpu.index:>4}  {name:<19}{profile:>4}{instance:>9}          {start}:{size}     |"
-            )
+            lines.append(f"|{gpu.index:>4}  {name:<19}{profile:>4}{instance:>9}          {start}:{size}     |")
             lines.append(LGI_RULE)
     if len(lines) == 1:
         raise SmiError("No GPU instances found: Not Found", 6)

@@ -175,9 +175,7 @@ def temperature(gpu: Gpu) -> Node:
         ("Memory Current Temp", "memory_temp", "memory_temperature"),
         ("Memory Max Operating Temp", "gpu_temp_max_mem_threshold", "temperature_memory_max"),
     )
-    nodes: list[Node] = [
-        (label, tag, f"{gpu.text(key)} C" if key else NOT_AVAILABLE) for label, tag, key in rows
-    ]
+    nodes: list[Node] = [(label, tag, f"{gpu.text(key)} C" if key else NOT_AVAILABLE) for label, tag, key in rows]
     return ("Temperature", "temperature", nodes)
 
 

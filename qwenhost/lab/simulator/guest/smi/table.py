@@ -98,9 +98,7 @@ def _process_rows(gpus: list[Gpu]) -> list[str]:
         for pid, name, mib in gpu.clients():
             lines.append(f"|{gpu.index:>5}   N/A  N/A {pid:>16}      C   {name:<33.33} {mib:>10}MiB |")
     if len(lines) == 1:
-        lines.append(
-            "|  No running processes found                                                             |"
-        )
+        lines.append("|  No running processes found                                                             |")
     return [*lines, RULE]
 
 
