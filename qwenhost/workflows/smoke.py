@@ -26,6 +26,9 @@ MAX_TOKENS = 512
 _HEALTH = "smoke.health"
 _LOOK = by_hand("Read the last lines of `journalctl -u 'vllm@*'` on the host.")
 _MATCH_NAME = by_hand("Compare the model name in the inventory with the one that /v1/models lists.")
+_PASS_KEY = by_hand(
+    "Ask with the service's own key: --api-key-file; on the host it is /etc/qwenhost/vllm/api_key."
+)
 _LOCK = by_hand("Give the service an API key: /etc/qwenhost/vllm/api_key on the host.")
 _WHY = {
     _HEALTH: "Without it nothing that follows can be asked.",
@@ -92,8 +95,10 @@ def served_name(ask: Question) -> Seen:
     """Is the model listed under the name that clients will use?"""
     answer = ask.fetch("GET", "/v1/models", _bearer(ask.key), "", PROBE_TIMEOUT_SECONDS)
     names = _served(answer)
+    if answer.status != 200:
+        return _refused(answer, ask.model or "a model")
     verdict = Verdict.PASS if names and (not ask.model or ask.model in names) else Verdict.FAIL
-    observed = ", ".join(names) or f"HTTP {answer.status}"
+    observed = ", ".join(names) or "no model"
     return Seen(verdict, observed, ask.model or "a model", _said(answer), _MATCH_NAME)
 
 
@@ -101,7 +106,7 @@ def completion(ask: Question) -> Seen:
     """Does an answer come, and is it right?"""
     answer = _chat(ask, stream=False)
     if answer.status != 200:
-        return Seen(Verdict.FAIL, f"HTTP {answer.status}", "HTTP 200", _said(answer))
+        return _refused(answer, f"/{ask.expect.pattern}/")
     choice = json.loads(answer.body)["choices"][0]
     text = choice["message"].get("content") or ""
     verdict = Verdict.PASS if ask.expect.search(text) else Verdict.FAIL
@@ -115,7 +120,7 @@ def streaming(ask: Question) -> Seen:
     expected = "text, then [DONE]"
     answer = _chat(ask, stream=True)
     if answer.status != 200:
-        return Seen(Verdict.FAIL, f"HTTP {answer.status}", expected, _said(answer))
+        return _refused(answer, expected)
     events = [line[5:].strip() for line in answer.body.splitlines() if line.startswith("data:")]
     pieces = [piece for event in events if event != "[DONE]" for piece in _pieces(json.loads(event))]
     done = bool(events) and events[-1] == "[DONE]"
@@ -195,6 +200,11 @@ def _finding(check: str, subject: str, seen: Seen) -> Finding:
 def _unasked(check: str, subject: str) -> Finding:
     why = _WHY[check]
     return Finding(check, subject, Verdict.UNKNOWN, "not asked", why=why, source="http", cause=_HEALTH)
+
+
+def _refused(answer: Response, expected: str) -> Seen:
+    remedy = {401: _PASS_KEY, 404: _MATCH_NAME}.get(answer.status, NO_REMEDY)
+    return Seen(Verdict.FAIL, f"HTTP {answer.status}", expected, _said(answer), remedy)
 
 
 def _chat(ask: Question, *, stream: bool) -> Response:
