@@ -47,8 +47,9 @@ def resolve(
 
 def _seen_sku(pci_device_ids: Iterable[str]) -> Sku | None:
     """Return the board that was seen; None for none, for an unknown one and for a mixture."""
-    found = {by_device_id(device_id) for device_id in pci_device_ids}
-    return found.pop() if len(found) == 1 else None
+    found = [by_device_id(device_id) for device_id in pci_device_ids]
+    names = {sku.name if sku else "" for sku in found}
+    return found[0] if len(names) == 1 else None
 
 
 def _sysctl(wanted: Profile, declared: Declared) -> tuple[Setting, ...]:
