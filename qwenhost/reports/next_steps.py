@@ -10,6 +10,8 @@ from qwenhost.reports.grouping import enumerated
 KINDS = ("hardware", "firmware", "hand", "reboot")
 """What a role cannot do, in the order in which it is best done."""
 
+ROOT = "0"
+
 ALARMING = (Verdict.FAIL, Verdict.WARN)
 
 
@@ -18,6 +20,9 @@ def next_steps(reports: Sequence[HostReport], again: str) -> Iterator[str]:
     open_findings = [
         (report.host, finding) for report in reports for finding in report.findings if _needs_act(finding)
     ]
+    limited = [report.host for report in reports if _ran_without_root(report)]
+    if limited:
+        yield f"Examine again as root, to see what is hidden from others ({enumerated(limited)})"
     for kind in KINDS:
         yield from _acts([item for item in open_findings if item[1].remedy.kind == kind], len(reports) > 1)
     roles = sorted({finding.remedy.role for _, finding in open_findings if finding.remedy.kind == "role"})
@@ -28,6 +33,11 @@ def next_steps(reports: Sequence[HostReport], again: str) -> Iterator[str]:
 def _needs_act(finding: Finding) -> bool:
     """What was not seen asks for no act: nobody knows whether one is needed."""
     return finding.verdict in ALARMING and not finding.cause and finding.remedy.kind != "none"
+
+
+def _ran_without_root(report: HostReport) -> bool:
+    """The probe notes the user that it ran as; a recorded bundle of others' tools does not."""
+    return report.count(Verdict.UNKNOWN) > 0 and report.notes.get("user_id", ROOT) != ROOT
 
 
 def _acts(items: Iterable[tuple[str, Finding]], name_hosts: bool) -> Iterator[str]:

@@ -35,10 +35,14 @@ def render(reports: Sequence[HostReport], *, again: str = "qwenhost provision") 
 
 
 def report_lines(reports: Sequence[HostReport], again: str) -> Iterable[Line]:
-    """Return the lines of the report: each host, then one line per host of a fleet, then what to do next."""
-    for report in reports:
-        yield from host_lines(report)
-    if len(reports) > 1:
+    """Return the lines of the report: each host, then one line per host of a fleet, then what to do next.
+
+    A host of a fleet with nothing to tell has its line among the others only.
+    """
+    told = [list(host_lines(report)) for report in reports]
+    fleet = len(reports) > 1
+    yield from (row for rows in told if len(rows) > 1 or not fleet for row in rows)
+    if fleet:
         yield line()
         yield from matrix_lines(reports)
     steps = list(next_steps(reports, again))

@@ -118,6 +118,17 @@ def test_a_fleet_has_a_line_per_host_and_unreached_hosts_say_why() -> None:
     ]
 
 
+def test_a_host_of_a_fleet_with_nothing_to_tell_has_one_line() -> None:
+    shown = text.render([HostReport("lab1", "x", (PASSED,)), HostReport("lab2", "x", (NARROW,))])
+    assert shown.count("lab1") == 1
+    assert "lab1  x, 1 passed" in shown.splitlines()
+
+
+def test_who_ran_without_root_is_told_to() -> None:
+    report = HostReport("lab1", "x", (unknown("gpu.xid"),), notes={"user_id": "1000"})
+    assert "  1. Examine again as root, to see what is hidden from others (lab1)" in text.render([report])
+
+
 def test_changes_are_listed() -> None:
     report = HostReport("lab1", "x", (PASSED,), changes=(Change("Write sysctl", "host_tuning"),))
     assert "  changed host_tuning: Write sysctl" in text.render([report])
