@@ -83,8 +83,7 @@ def known_bad() -> tuple[BadDriver, ...]:
     """Return the driver ranges with a known fault; raises BadData."""
     rows = _table("drivers.yaml", {"schema", "known_bad", "vbios"})["known_bad"]
     return tuple(
-        BadDriver(row["from"], row["before"], Verdict(row["verdict"]), row["why"], row["source"])
-        for row in rows
+        BadDriver(row["from"], row["before"], Verdict(row["verdict"]), row["why"], row["source"]) for row in rows
     )
 
 
@@ -93,8 +92,7 @@ def vbios_generations() -> tuple[VbiosGeneration, ...]:
     """Return how VBIOS versions start, by chip; raises BadData."""
     rows = _table("drivers.yaml", {"schema", "known_bad", "vbios"})["vbios"]
     return tuple(
-        VbiosGeneration(row["chip"], tuple(row["pci_device_ids"]), row["prefix"], row["source"])
-        for row in rows
+        VbiosGeneration(row["chip"], tuple(row["pci_device_ids"]), row["prefix"], row["source"]) for row in rows
     )
 
 

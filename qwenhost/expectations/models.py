@@ -25,3 +25,8 @@ def nearest_sizes(model: str) -> tuple[str, ...]:
 
 def _billions(size: str) -> float:
     return float(size.split("b")[0])
+
+
+def all_sizes() -> tuple[str, ...]:
+    """Return the sizes of the family, as they stand in names."""
+    return tuple(table(FILE)["sizes"])

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qwenhost.expectations.tables import names, refuse_unknown, table
+from qwenhost.expectations.tables import line_of, names, refuse_unknown, table
 from qwenhost.records.desired import Setting
+from qwenhost.records.errors import BadData
 
 LINE = {"value", "why", "source", "raise_only"}
 
@@ -46,7 +47,9 @@ def _settings(path: str, section: str, raw: Mapping[str, Any]) -> tuple[Setting,
 
 
 def _setting(path: str, section: str, key: str, line: Mapping[str, Any]) -> Setting:
-    refuse_unknown(f"{path} {key}", line, LINE)
+    refuse_unknown(path, line, LINE)
+    if "source" not in line or "why" not in line or "value" not in line:
+        raise BadData(f"data/{path}:{line_of(path, key)}: {key} needs a value, a why and a source")
     return Setting(
         key=key,
         value=str(line["value"]),

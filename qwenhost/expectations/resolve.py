@@ -83,6 +83,7 @@ def _split(pages: int, size_kib: int, nodes: list[int], origin: str) -> Iterator
 def _layouts(declared: Declared, seen: int) -> tuple[MigLayout, ...] | None:
     if declared.mig is None:
         return None
-    count = declared.gpus if declared.gpus is not None else seen
+    named = [gpu + 1 for gpu in declared.mig if isinstance(gpu, int)]
+    count = declared.gpus if declared.gpus is not None else max([seen, *named])
     found = (declared.layout_of(gpu) for gpu in range(count))
     return tuple(layout for layout in found if layout is not None)

@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from qwenhost.expectations.tables import names, refuse_unknown, table
+from qwenhost.expectations.tables import line_of, names, refuse_unknown, table
 from qwenhost.records.desired import Sku
 from qwenhost.records.errors import BadData
 
@@ -50,7 +50,7 @@ def values(name: str) -> dict[str, Any]:
     merged = {key: value for key, value in {**parent, **raw}.items() if key in FIELDS}
     unsourced = sorted(set(merged) - set(sources) - NAMING)
     if unsourced:
-        raise BadData(f"data/{path}: no source for {unsourced[0]}")
+        raise BadData(f"data/{path}:{line_of(path, unsourced[0])}: no source for {unsourced[0]}")
     return merged
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -23,16 +23,43 @@ def names(folder: str) -> tuple[str, ...]:
 
 @cache
 def table(path: str) -> Mapping[str, Any]:
-    """Return the content of data/<path>; raises BadData for another schema."""
-    text = resources.files("qwenhost.data").joinpath(path).read_text(encoding="utf-8")
+    """Return the content of data/<path>; raises BadData for another schema or a key that stands twice."""
+    text = _text(path)
+    for node in _mappings(yaml.compose(text)):
+        keys = [key.value for key, _ in node.value]
+        twice = [key for key, _ in node.value if keys.count(key.value) > 1]
+        if twice:
+            raise BadData(f"data/{path}:{twice[1].start_mark.line + 1}: {twice[1].value!r} stands twice")
     raw = yaml.safe_load(text)
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
-        raise BadData(f"data/{path}: no `schema: {SCHEMA}`")
+        raise BadData(f"data/{path}:1: no `schema: {SCHEMA}`")
     return raw
 
 
 def refuse_unknown(path: str, raw: Mapping[str, Any], known: Iterable[str]) -> None:
-    """Raise BadData when a mapping has a key that nobody reads."""
+    """Raise BadData, with the line, when a mapping of data/<path> has a key that nobody reads."""
     unknown = sorted(set(map(str, raw)) - set(known))
     if unknown:
-        raise BadData(f"data/{path}: unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
+        line = line_of(path, unknown[0])
+        raise BadData(f"data/{path}:{line}: unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
+
+
+def line_of(path: str, key: str) -> int:
+    """Return the first line of data/<path> that has this key, 1 for none."""
+    keys = [found for node in _mappings(yaml.compose(_text(path))) for found, _ in node.value]
+    return next((found.start_mark.line + 1 for found in keys if found.value == key), 1)
+
+
+def _text(path: str) -> str:
+    return resources.files("qwenhost.data").joinpath(path).read_text(encoding="utf-8")
+
+
+def _mappings(node: yaml.Node | None) -> Iterator[yaml.MappingNode]:
+    """Yield every mapping of a document, from the outside in."""
+    if isinstance(node, yaml.MappingNode):
+        yield node
+        for _, value in node.value:
+            yield from _mappings(value)
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            yield from _mappings(item)

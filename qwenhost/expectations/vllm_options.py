@@ -38,9 +38,7 @@ def options(serving: Serving, instance: VllmInstance) -> dict[str, object]:
         "port": instance.port,
         "shutdown-timeout": SHUTDOWN_TIMEOUT_SECONDS,
     }
-    has_gpus = (
-        serving.package == "vllm"
-    )  # the CPU build takes a parallel size for a number of processor groups
+    has_gpus = serving.package == "vllm"  # the CPU build takes a parallel size for a number of processor groups
     if has_gpus and len(instance.gpus) > 1 and not any(name in args for name in PARALLEL):
         content["tensor-parallel-size"] = len(instance.gpus)
     return content | args
