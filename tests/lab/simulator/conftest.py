@@ -39,6 +39,14 @@ def make_host(cache: Path, tmp_path: Path) -> Callable[[str, int], Path]:
     return make
 
 
+@pytest.fixture(scope="session")
+def healthy(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One host for all tests that leave it as it was."""
+    root = tmp_path_factory.mktemp("healthy")
+    install(root, "a100-sxm4-80gb", 8)
+    return root
+
+
 @pytest.fixture
 def host(make_host: Callable[[str, int], Path]) -> Path:
     return make_host("a100-sxm4-80gb", 8)

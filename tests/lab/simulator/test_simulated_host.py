@@ -32,27 +32,27 @@ def contents(root: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", faults.KINDS)
-def test_fault_shows_and_clear_restores(host: Path, kind: str) -> None:
-    before = contents(host)
-    faults.inject(host, kind)
-    after = contents(host)
-    faults.inject(host, kind)
-    assert contents(host) == after != before
-    assert faults.active(host) == [kind]
-    faults.clear(host)
-    assert contents(host) == before
-    assert faults.active(host) == []
+def test_fault_shows_and_clear_restores(healthy: Path, kind: str) -> None:
+    before = contents(healthy)
+    faults.inject(healthy, kind)
+    after = contents(healthy)
+    faults.inject(healthy, kind)
+    assert contents(healthy) == after != before
+    assert faults.active(healthy) == [kind]
+    faults.clear(healthy)
+    assert contents(healthy) == before
+    assert faults.active(healthy) == []
 
 
-def test_faults_of_one_gpu_are_undone_in_turn(host: Path) -> None:
-    before = contents(host)
+def test_faults_of_one_gpu_are_undone_in_turn(healthy: Path) -> None:
+    before = contents(healthy)
     for kind in faults.KINDS:
         if kind != "gpu-lost":
-            faults.inject(host, kind)
-    with pytest.raises(QwenhostError, match="GPU 6 of this host is missing"):
-        faults.inject(host, "gpu-lost")
-    faults.clear(host)
-    assert contents(host) == before
+            faults.inject(healthy, kind)
+    with pytest.raises(QwenhostError, match="GPU 6 of this healthy is missing"):
+        faults.inject(healthy, "gpu-lost")
+    faults.clear(healthy)
+    assert contents(healthy) == before
 
 
 def test_faults_that_a_host_cannot_have(make_host: Callable[[str, int], Path]) -> None:
@@ -97,8 +97,8 @@ def test_upstream_port_is_one_folder_up(host: Path) -> None:
     )
 
 
-def test_links_hold_in_both_places(host: Path) -> None:
-    target = (state.folder(host) / "pci/0000:07:00.0").readlink()
+def test_links_hold_in_both_places(healthy: Path) -> None:
+    target = (state.folder(healthy) / "pci/0000:07:00.0").readlink()
     assert os.path.normpath(Path("/sys/bus/pci/devices") / target).startswith("/var/lib/a100sim/pci-root/")
 
 
@@ -128,11 +128,13 @@ def test_programs_are_executable_and_hosts_differ(make_host: Callable[[str, int]
     assert state.read(first)["gpu0.uuid"] != state.read(second)["gpu0.uuid"]
 
 
-def test_log_options(host: Path, run: Run) -> None:
-    assert run(host, "dmesg").stdout.startswith("[    0.000000] Linux version")
-    assert run(host, "dmesg", "-T").stdout.startswith("[")
-    assert run(host, "dmesg", "-x").stdout.startswith("kern  :info  : [")
-    assert "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05" in run(host, "dmesg", "-k").stdout
+def test_log_options(healthy: Path, run: Run) -> None:
+    assert run(healthy, "dmesg").stdout.startswith("[    0.000000] Linux version")
+    assert run(healthy, "dmesg", "-T").stdout.startswith("[")
+    assert run(healthy, "dmesg", "-x").stdout.startswith("kern  :info  : [")
+    assert (
+        "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05" in run(healthy, "dmesg", "-k").stdout
+    )
 
 
 @pytest.mark.parametrize("table", sorted(DATA.glob("*.yaml")), ids=lambda path: path.stem)

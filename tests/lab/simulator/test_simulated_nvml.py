@@ -23,12 +23,15 @@ print(made)
 REFUSED = 23
 
 
-def test_identity(host: Path, nvml: Nvml) -> None:
+def test_identity(healthy: Path, nvml: Nvml) -> None:
     told = nvml(
-        host, "print(p.nvmlSystemGetDriverVersion(), p.nvmlSystemGetCudaDriverVersion(), p.nvmlDeviceGetCount())"
+        healthy,
+        "print(p.nvmlSystemGetDriverVersion(), p.nvmlSystemGetCudaDriverVersion(), p.nvmlDeviceGetCount())",
     )
     assert told == "580.95.05 13000 8"
-    told = nvml(host, "i = p.nvmlDeviceGetPciInfo(h); print(i.busId, hex(i.pciDeviceId), hex(i.pciSubSystemId))")
+    told = nvml(
+        healthy, "i = p.nvmlDeviceGetPciInfo(h); print(i.busId, hex(i.pciDeviceId), hex(i.pciSubSystemId))"
+    )
     assert told == "00000000:07:00.0 0x20b210de 0x146310de"
 
 
@@ -78,9 +81,9 @@ def test_a_client_leaves_the_mode_pending(host: Path, nvml: Nvml) -> None:
     assert nvml(host, "print([x.pid for x in p.nvmlDeviceGetComputeRunningProcesses(h)])") == "[4242]"
 
 
-def test_links_end_at_twelve(host: Path, nvml: Nvml) -> None:
+def test_links_end_at_twelve(healthy: Path, nvml: Nvml) -> None:
     told = nvml(
-        host,
+        healthy,
         """
 print([p.nvmlDeviceGetNvLinkState(h, link) for link in range(12)], p.nvmlDeviceGetNvLinkRemoteDeviceType(h, 0))
 print([(v.nvmlReturn, v.value.ullVal) for v in p.nvmlDeviceGetFieldValues(h, [82, 84, 137, 91, 147, 38, 150])])
@@ -93,9 +96,9 @@ p.nvmlDeviceGetNvLinkState(h, 12)
     ]
 
 
-def test_topology(host: Path, nvml: Nvml) -> None:
+def test_topology(healthy: Path, nvml: Nvml) -> None:
     told = nvml(
-        host,
+        healthy,
         """
 others = [p.nvmlDeviceGetHandleByIndex(i) for i in (1, 2, 4)]
 print([p.nvmlDeviceGetTopologyCommonAncestor(h, other) for other in others])

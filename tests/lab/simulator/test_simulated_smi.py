@@ -23,24 +23,24 @@ def test_table_has_one_width(host: Path, run: Run) -> None:
     assert re.search(r"NVIDIA-SMI 580\.95\.05 +Driver Version: 580\.95\.05 +CUDA Version: 13\.0 ", lines[2])
 
 
-def test_text_and_xml_agree(host: Path, run: Run) -> None:
-    text = run(host, "nvidia-smi", "-q").stdout
+def test_text_and_xml_agree(healthy: Path, run: Run) -> None:
+    text = run(healthy, "nvidia-smi", "-q").stdout
     assert len(re.findall(r"^GPU 00000000:", text, re.MULTILINE)) == 8
-    gpus = ElementTree.fromstring(run(host, "nvidia-smi", "-q", "-x").stdout).findall("gpu")
+    gpus = ElementTree.fromstring(run(healthy, "nvidia-smi", "-q", "-x").stdout).findall("gpu")
     serials = re.findall(r"Serial Number +: (\d+)", text)
     assert [gpu.findtext("serial") for gpu in gpus] == serials
     assert gpus[0].findtext("pci/pci_gpu_link_info/link_widths/current_link_width") == "16x"
     assert gpus[0].findtext("remapped_rows/row_remapper_histogram/row_remapper_histogram_max") == "640 bank(s)"
 
 
-def test_sections_can_be_chosen(host: Path, run: Run) -> None:
-    text = run(host, "nvidia-smi", "-q", "-d", "TEMPERATURE", "-i", "3").stdout
+def test_sections_can_be_chosen(healthy: Path, run: Run) -> None:
+    text = run(healthy, "nvidia-smi", "-q", "-d", "TEMPERATURE", "-i", "3").stdout
     assert "Memory Current Temp" in text
     assert "Power" not in text
 
 
-def test_topology_matrix(host: Path, run: Run) -> None:
-    rows = run(host, "nvidia-smi", "topo", "-m").stdout.splitlines()
+def test_topology_matrix(healthy: Path, run: Run) -> None:
+    rows = run(healthy, "nvidia-smi", "topo", "-m").stdout.splitlines()
     assert rows[0].startswith("\t\x1b[4mGPU0\tGPU1")
     assert rows[1].split("\t")[1:9] == [" X ", *["NV12"] * 7]
     assert rows[8].split("\t")[10:] == ["1", "", "N/A"]
@@ -70,12 +70,12 @@ def test_nvlink_forms(host: Path, run: Run) -> None:
     assert told.endswith("Nvlink queries are not supported for Devices in MIG mode\n")
 
 
-def test_query(host: Path, run: Run) -> None:
+def test_query(healthy: Path, run: Run) -> None:
     asked = "--query-gpu=index,name,memory.total,pcie.link.width.current,mig.mode.current"
-    told = run(host, "nvidia-smi", asked, "--format=csv", "-i", "0,7").stdout.splitlines()
+    told = run(healthy, "nvidia-smi", asked, "--format=csv", "-i", "0,7").stdout.splitlines()
     assert told[0] == "index, name, memory.total [MiB], pcie.link.width.current, mig.mode.current"
     assert told[2] == "7, NVIDIA A100-SXM4-80GB, 81920 MiB, 16, Disabled"
-    assert run(host, "nvidia-smi", "--query-gpu=no.such").returncode == 2
+    assert run(healthy, "nvidia-smi", "--query-gpu=no.such").returncode == 2
 
 
 def test_mig_life(host: Path, run: Run) -> None:
@@ -134,6 +134,6 @@ def test_hang_blocks_until_it_is_cleared(host: Path, run: Run) -> None:
     assert run(host, "nvidia-smi", "-L").returncode == 0
 
 
-def test_it_says_what_it_is(host: Path, run: Run) -> None:
+def test_it_says_what_it_is(healthy: Path, run: Run) -> None:
     for program, option in (("nvidia-smi", "--help"), ("dmesg", "--help"), ("nv-fabricmanager", "--help")):
-        assert "simulator" in run(host, program, option).stdout
+        assert "simulator" in run(healthy, program, option).stdout

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -39,11 +38,10 @@ def read(host_root: Path | None = None) -> Values:
 def write(values: Values, host_root: Path | None = None) -> None:
     """Replace the file; callers that change a part of it use `change`."""
     where = folder(host_root)
-    handle, name = tempfile.mkstemp(prefix="state.", dir=str(where))
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        stream.writelines(f"{key}={values[key]}\n" for key in sorted(values))
-    Path(name).chmod(0o644)
-    Path(name).replace(where / "state")
+    beside = where / f"state.{os.getpid()}"
+    beside.write_text("".join(f"{key}={values[key]}\n" for key in sorted(values)), encoding="utf-8")
+    beside.chmod(0o644)
+    beside.replace(where / "state")
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def _mig_device(gpu: Gpu, device: MigDevice) -> list[Node]:
         ("JPG count", "jpg_count", str(profile.jpeg)),
     ]
     return [
-        ("Index", "index", str(device.index)),
+        ("Index", "index", str(device.number)),
         ("GPU Instance ID", "gpu_instance_id", str(device.gpu_instance)),
         ("Compute Instance ID", "compute_instance_id", str(device.compute_instance)),
         ("Device Attributes", "device_attributes", [("Shared", "shared", shared)]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import state
 from .errors import SmiError
@@ -11,8 +11,7 @@ NOT_AVAILABLE = "N/A"
 RECOVERY = ("None", "Reset", "Reboot", "Drain P2P", "Drain and Reset")
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """A GPU instance profile, as the state file holds it."""
 
     id: int
@@ -29,11 +28,10 @@ class Profile:
     starts: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class MigDevice:
+class MigDevice(NamedTuple):
     """A compute instance with its GPU instance: what -L lists as a MIG device."""
 
-    index: int
+    number: int
     gpu_instance: int
     compute_instance: int
     slices: int

@@ -83,7 +83,7 @@ def _mig_rows(gpus: list[Gpu]) -> list[str]:
 def _mig_device(gpu: Gpu, device: MigDevice) -> list[str]:
     profile = device.profile
     bar1 = gpu.number("bar1_mib") * profile.memory_slices // 8 - 1
-    ids = f"{gpu.index:>3}  {device.gpu_instance:>3} {device.compute_instance:>3} {device.index:>3}  "
+    ids = f"{gpu.index:>3}  {device.gpu_instance:>3} {device.compute_instance:>3} {device.number:>3}  "
     engines = f"{profile.copy_engines:>3}   0 {profile.decoders:>4} {profile.ofa:>4} {profile.jpeg:>4} "
     memory = f"{12:>16}MiB / {profile.memory_mib:>5}MiB    "
     return [
@@ -111,5 +111,5 @@ def listing(values: state.Values) -> str:
             continue
         lines.append(f"GPU {gpu.index}: {gpu.text('name')} (UUID: {gpu.text('uuid')})")
         for device in gpu.mig_devices():
-            lines.append(f"  MIG {device.name:<11} Device {device.index:>2}: (UUID: {device.uuid})")
+            lines.append(f"  MIG {device.name:<11} Device {device.number:>2}: (UUID: {device.uuid})")
     return "\n".join(lines) + "\n"
