@@ -29,6 +29,8 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
         answer = connection.getresponse()
         body = answer.read(LIMIT_BYTES).decode("utf-8", "replace")
         return {"status": answer.status, "headers": dict(answer.getheaders()), "body": body}
+    except http.client.HTTPException as error:
+        raise OSError("no HTTP answer: {!r}".format(error)) from error
     finally:
         connection.close()
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from qwenhost.lab.simulator import build, install
 from qwenhost.packing import hands_zipapp
 
 
@@ -70,20 +71,16 @@ def hands(archive: Path, root: Path) -> Hands:
 
 
 @pytest.fixture(scope="session")
-def built_board(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def nvml_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (shutil.which("gcc") or shutil.which("cc")):
         pytest.skip("the simulated NVML needs a C compiler")
-    from qwenhost.lab.simulator import build
-
-    return build.library(tmp_path_factory.mktemp("nvml"))
+    return tmp_path_factory.mktemp("nvml")
 
 
 @pytest.fixture
-def board(built_board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def board(nvml_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A simulated host of two A100 boards; its root."""
-    from qwenhost.lab.simulator import build, install
-
-    monkeypatch.setattr(build, "library", lambda: built_board)
+    monkeypatch.setattr(build, "CACHE", nvml_cache)
     install(tmp_path, "a100-sxm4-80gb", 2)
     return tmp_path
 

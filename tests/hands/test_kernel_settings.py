@@ -51,7 +51,7 @@ def test_sysctl_names_what_this_kernel_has_not(hands: Hands, root: Path) -> None
 def test_sysctl_reads_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QWENHOST_ROOT", str(root))
     monkeypatch.setattr(kernel, "write", lambda path, text: Path(path).write_text("100"))
-    with pytest.raises(Refused, match="vm.swappiness: set to 10, the kernel made it 100"):
+    with pytest.raises(Refused, match=r"vm\.swappiness: set to 10, the kernel made it 100"):
         sysctl.run({"values": {"vm.swappiness": 10}})
 
 
@@ -61,7 +61,7 @@ def test_sysctl_tells_why_the_kernel_refused(root: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setenv("QWENHOST_ROOT", str(root))
     monkeypatch.setattr(kernel, "write", refuse)
-    with pytest.raises(Refused, match="vm.swappiness: cannot be set to 10: Invalid argument"):
+    with pytest.raises(Refused, match=r"vm\.swappiness: cannot be set to 10: Invalid argument"):
         sysctl.run({"values": {"vm.swappiness": 10}})
 
 

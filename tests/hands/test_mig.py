@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from qwenhost.hands.mig_layout import Profile, Wanted, in_order, place
 from qwenhost.hands.answer import Refused
+from qwenhost.hands.mig_layout import Profile, Wanted, in_order, place
 from qwenhost.lab.simulator import faults
 from qwenhost.lab.simulator.guest import state
 from tests.hands.conftest import Hands
