@@ -11,11 +11,14 @@ from qwenhost.records.source import Source
 
 @click.command()
 def command() -> None:
-    """List everything that doctor reads on a host; nothing else is run there."""
-    from qwenhost.facts.registry import sources
+    """List everything that doctor reads on a host; nothing else is run there.
 
-    width = max(len(source.name) for source in sources())
-    for source in sources():
+    The health page of each declared vLLM instance comes on top.
+    """
+    from qwenhost.workflows.asked import standing_sources
+
+    width = max(len(source.name) for source in standing_sources())
+    for source in standing_sources():
         click.echo(f"{source.name.ljust(width)}  {_what(source)}")
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from qwenhost.facts.registry import sources
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.host import Host
 from qwenhost.transports import local
+from qwenhost.workflows.asked import standing_sources
 from qwenhost.workflows.scrub import HOST_NAME, Scrubber
 
 
@@ -19,10 +19,10 @@ def capture(host: Host | None, *, scrub: bool = True) -> Bundle:
 
 def _fetch(host: Host | None) -> Bundle:
     if host is None:
-        return local.fetch(sources())
+        return local.fetch(standing_sources())
     from qwenhost.transports import ssh  # Fabric costs 0.2 s, and only remote hosts need it
 
-    return ssh.fetch(host, sources())
+    return ssh.fetch(host, standing_sources())
 
 
 def scrubbed(bundle: Bundle) -> Bundle:

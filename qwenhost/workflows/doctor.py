@@ -9,8 +9,6 @@ from qwenhost.checks.engine import examine
 from qwenhost.expectations import settings
 from qwenhost.expectations.declared import Declared, read_declared
 from qwenhost.expectations.resolve import resolve
-from qwenhost.facts import registry
-from qwenhost.facts.vllm import health_sources
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import HostReport
@@ -18,6 +16,17 @@ from qwenhost.records.host import Host
 from qwenhost.records.source import Source
 from qwenhost.transports import fleet, local, recorded
 from qwenhost.workflows import observed
+from qwenhost.workflows.asked import sources_of
+
+__all__ = [
+    "examine_bundle",
+    "examine_here",
+    "examine_hosts",
+    "examine_recorded",
+    "expectations_of",
+    "role_settings",
+    "sources_of",
+]
 
 PROFILE = "qwenhost_profile"
 
@@ -70,12 +79,6 @@ def role_settings(bundle: Bundle, declared: Declared) -> dict[str, Any]:
     """Return the arguments of all roles for the host that a bundle is from."""
     want = expectations_of(bundle, declared)
     return settings.role_settings(want, observed.sysctl(bundle), observed.placement(bundle))
-
-
-def sources_of(declared: Declared) -> tuple[Source, ...]:
-    """Return what is read on a host: every source, and the ports that are declared."""
-    ports = [instance.port for instance in declared.serving.instances] if declared.serving else []
-    return (*(source for source in registry.sources() if source.live), *health_sources(ports))
 
 
 def _declared(host: Host | None, name: str, profile: str = "") -> Declared:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-import shlex
 
 import pytest
 
-from qwenhost.facts.registry import sources
+from qwenhost.facts.vllm import health_sources
 from qwenhost.records.source import Source
+from qwenhost.workflows.asked import standing_sources
 
 READ_ONLY = [
     r"nvidia-smi( -q| -q -x| -L| --version)?",
     r"nvidia-smi (topo -m|nvlink -s|mig -lgi|mig -lci|mig -lgip)",
     r"nv-fabricmanager --version",
-    r"systemctl (show|is-active|list-unit-files|list-units)( [\w@.*=,-]+)*( -p [\w,]+)*( [\w@.*-]+)*",
+    r"systemctl show( [\w@.*-]+)*( --all)?( (-p |--property=)[\w,]+)*( [\w@.*-]+)*",
+    r"systemctl (is-active|list-unit-files|list-units)( [\w@.*=,-]+)*",
     r"journalctl( [\w@.*'=:-]+)*",
     r"dmesg( --?[a-z-]*(time|kernel|raw)[a-z-]*)*",
     r"lspci( -[Dnvmk]+)*( -d [0-9a-f]*:)?",
@@ -42,6 +43,11 @@ CHANGING = re.compile(
 """Words that change something in the commands above."""
 
 
+def sources() -> tuple[Source, ...]:
+    """Return everything that may be read on a host."""
+    return (*standing_sources(), *health_sources([8000]))
+
+
 def commands() -> list[Source]:
     """Return every source that runs a command."""
     return [source for source in sources() if source.kind == "command"]
@@ -49,7 +55,7 @@ def commands() -> list[Source]:
 
 @pytest.mark.parametrize("source", commands(), ids=lambda source: source.name)
 def test_commands_only_read(source: Source) -> None:
-    text = shlex.join(source.argv)
+    text = " ".join(source.argv)
     assert any(re.fullmatch(form, text) for form in READ_ONLY), f"not known to be read-only: {text}"
     options = [word for word in source.argv if word not in ("-p", "-c", "-e") or source.argv[0] == "nvidia-smi"]
     assert not CHANGING.search(" ".join(options)), f"changes something: {text}"

@@ -9,18 +9,15 @@ from pathlib import Path
 import pytest
 
 from qwenhost.expectations.declared import read_declared
-from qwenhost.facts import registry
 from qwenhost.records.bundle import Bundle, Capture
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import HostReport, Verdict
 from qwenhost.records.host import Host
 from qwenhost.transports import local
 from qwenhost.workflows import doctor, hosts, observed
+from qwenhost.workflows.asked import standing_sources
 
 from ..transports.conftest import Server, server  # noqa: F401  (the fixture)
-
-CHANGING = ("dmesg", "pci", "cuda-errors", "fabricmanager-log", "module-log")
-"""Sources that may say something new between two readings."""
 
 
 def verdicts(report: HostReport) -> dict[tuple[str, str], Verdict]:
@@ -36,15 +33,15 @@ def test_a_host_that_shows_nothing_is_never_healthy() -> None:
 
 @pytest.mark.parametrize("status", ["missing", "denied", "timeout", "failed"])
 def test_a_host_that_answers_nothing_is_never_healthy(status: str) -> None:
-    captures = tuple(Capture(source.name, status, error="no") for source in registry.sources())  # type: ignore[arg-type]
+    captures = tuple(Capture(source.name, status, error="no") for source in standing_sources())  # type: ignore[arg-type]
     report = doctor.examine_bundle(Bundle("h", captures), read_declared({}, host="h"))
     assert not [finding for finding in report.findings if finding.verdict is Verdict.PASS]
 
 
 def test_declared_gpus_that_are_not_there_are_no_pass() -> None:
     declared = read_declared({"qwenhost_sku": "a100-sxm4-80gb", "qwenhost_gpus": 8}, host="h")
-    report = doctor.examine_bundle(local.fetch(registry.sources()), declared)
-    if not observed.pci_device_ids(local.fetch(registry.sources())):
+    report = doctor.examine_bundle(local.fetch(standing_sources()), declared)
+    if not observed.pci_device_ids(local.fetch(standing_sources())):
         told = {finding.check: finding.verdict for finding in report.findings}
         assert told["gpu.count"] in (Verdict.FAIL, Verdict.UNKNOWN)
         assert told["driver.present"] in (Verdict.FAIL, Verdict.UNKNOWN)
@@ -52,7 +49,7 @@ def test_declared_gpus_that_are_not_there_are_no_pass() -> None:
 
 
 def test_this_host_and_its_capture_have_the_same_findings(tmp_path: Path) -> None:
-    bundle = local.fetch(registry.sources())
+    bundle = local.fetch(standing_sources())
     path = tmp_path / "bundle.json"
     path.write_text(bundle.to_json())
     declared = read_declared({}, host="h")
@@ -76,7 +73,7 @@ def test_a_host_that_is_not_reached_does_not_end_the_run(server: Server) -> None
 
 def test_a_wrong_declaration_ends_the_run_before_any_host_is_asked() -> None:
     host = Host("lab1", variables={"qwenhost_gpu": 8}, origin="hosts.yml")
-    with pytest.raises(QwenhostError, match=r"hosts\.yml: lab1: variable\.qwenhost_gpu") as caught:
+    with pytest.raises(QwenhostError, match=r"hosts\.yml: lab1: qwenhost_gpu") as caught:
         doctor.examine_hosts([host])
     assert "qwenhost_gpus" in caught.value.hint
 

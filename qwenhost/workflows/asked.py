@@ -1,0 +1,19 @@
+"""What is read on a host: every source that can be asked, and those that its declaration adds."""
+
+from __future__ import annotations
+
+from qwenhost.expectations.declared import Declared
+from qwenhost.facts import registry
+from qwenhost.facts.vllm import health_sources
+from qwenhost.records.source import Source
+
+
+def standing_sources() -> tuple[Source, ...]:
+    """Return what is read on every host; forms that are only recognised in files are not asked for."""
+    return tuple(source for source in registry.sources() if source.live)
+
+
+def sources_of(declared: Declared) -> tuple[Source, ...]:
+    """Return what is read on a host: the standing sources, and the health of each declared service."""
+    ports = [instance.port for instance in declared.serving.instances] if declared.serving else []
+    return (*standing_sources(), *health_sources(ports))
