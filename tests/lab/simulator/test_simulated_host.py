@@ -49,7 +49,7 @@ def test_faults_of_one_gpu_are_undone_in_turn(healthy: Path) -> None:
     for kind in faults.KINDS:
         if kind != "gpu-lost":
             faults.inject(healthy, kind)
-    with pytest.raises(QwenhostError, match="GPU 6 of this healthy is missing"):
+    with pytest.raises(QwenhostError, match="GPU 6 of this host is missing"):
         faults.inject(healthy, "gpu-lost")
     faults.clear(healthy)
     assert contents(healthy) == before
