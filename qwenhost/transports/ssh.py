@@ -6,17 +6,18 @@ Nothing is written on the host: the probe is imported from memory. Host keys are
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import shlex
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import fabric
 import paramiko
 
-from qwenhost.packing import probe_zipapp
+from qwenhost.packing import hands_zipapp, probe_zipapp
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.errors import HostUnreachable
 from qwenhost.records.host import Host
@@ -35,7 +36,7 @@ BOOTSTRAP = (
     "i=sys.stdin.buffer;n=int(i.readline());f=os.memfd_create(str(n));"
     'open(f,"wb",closefd=False).write(i.read(n));'
     'sys.path.insert(0,"/proc/self/fd/"+str(f));'
-    "from qwenhost.probe.main import main;main()"
+    "from qwenhost.PACKAGE.main import main;main()"
 )
 """Understood by any Python 3; free of single quotes and of what a login shell might expand."""
 
@@ -46,20 +47,39 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its traceback
 
 def fetch(host: Host, sources: Iterable[Source]) -> Bundle:
     """Read `sources` on `host`. Raises HostUnreachable, with one line and a hint."""
-    options = read_options(host)
-    zipapp, request = probe_zipapp(), make_request(host.name, sources)
-    payload = f"{len(zipapp)}\n".encode() + zipapp + request
-    with connected(host, options) as client:
-        code, output, messages = _execute(client, remote_command(host), payload, host.name)
+    request = make_request(host.name, sources)
+    code, output, messages = _run(host, remote_command(host), probe_zipapp(), request, ANSWER_SECONDS)
     if code != 0:
         raise cannot_run(host, code, messages)
     return read_answer(host.name, output[max(output.find(b'{"schema"'), 0) :])
 
 
-def remote_command(host: Host) -> str:
-    """Return the command that reads the probe from its standard input and runs it."""
+def act(host: Host, name: str, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Do one host-side act and return its answer. Raises HostUnreachable, and OSError when the act failed."""
+    command, body = remote_command(host, "hands", name), json.dumps(request).encode()
+    code, output, messages = _run(host, command, hands_zipapp(), body, seconds)
+    answer: Any = None
+    with contextlib.suppress(ValueError, IndexError):
+        answer = json.loads(output.splitlines()[-1])
+    if not isinstance(answer, dict):
+        raise cannot_run(host, code, messages)
+    if "error" in answer:
+        raise OSError(answer["error"])
+    return answer
+
+
+def remote_command(host: Host, package: str = "probe", *arguments: str) -> str:
+    """Return the command that reads a zipapp from its standard input and runs it."""
     sudo = ["sudo", "-n", "--"] if host.become else []
-    return shlex.join([*sudo, host.python or "python3", "-c", BOOTSTRAP])
+    bootstrap = BOOTSTRAP.replace("PACKAGE", package)
+    return shlex.join([*sudo, host.python or "python3", "-c", bootstrap, *arguments])
+
+
+def _run(host: Host, command: str, zipapp: bytes, request: bytes, seconds: float) -> tuple[int, bytes, bytes]:
+    """Send a zipapp and a request to a command; return exit code, output and messages."""
+    payload = f"{len(zipapp)}\n".encode() + zipapp + request
+    with connected(host, read_options(host)) as client:
+        return _execute(client, command, payload, host.name, seconds)
 
 
 @contextlib.contextmanager
@@ -119,11 +139,13 @@ def _check_host_keys(client: paramiko.SSHClient, options: SshOptions) -> None:
     client.set_missing_host_key_policy(paramiko.AutoAddPolicy() if accept else paramiko.RejectPolicy())
 
 
-def _execute(client: paramiko.SSHClient, command: str, payload: bytes, name: str) -> tuple[int, bytes, bytes]:
+def _execute(
+    client: paramiko.SSHClient, command: str, payload: bytes, name: str, seconds: float
+) -> tuple[int, bytes, bytes]:
     """Run a command with `payload` on its standard input; return exit code, output and messages."""
     channel = client.get_transport().open_session(timeout=CONNECT_SECONDS)
-    end = time.monotonic() + ANSWER_SECONDS
-    channel.settimeout(ANSWER_SECONDS)
+    end = time.monotonic() + seconds
+    channel.settimeout(seconds)
     try:
         channel.exec_command(command)
         with contextlib.suppress(OSError):  # a command that ends early says why below
@@ -134,7 +156,7 @@ def _execute(client: paramiko.SSHClient, command: str, payload: bytes, name: str
         return channel.recv_exit_status(), output, messages
     except TimeoutError as error:
         raise HostUnreachable(
-            f"{name}: no answer within {ANSWER_SECONDS:g} s of the command's start",
+            f"{name}: no answer within {seconds:g} s of the command's start",
             hint="the host is overloaded, or its processes hang; look at its console",
         ) from error
     finally:

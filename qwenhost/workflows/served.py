@@ -6,15 +6,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from qwenhost.expectations.declared import Declared
+from qwenhost.records.desired import Serving
+from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding
+from qwenhost.records.host import Host
 from qwenhost.workflows.requests import Fetch, Response
-from qwenhost.workflows.smoke import QUESTION, smoke
+from qwenhost.workflows.smoke import QUESTION, answer_text, smoke
 
 KEY_FILE = "/etc/qwenhost/vllm/api_key"
 """Written by the role vllm_service, readable by root alone."""
 
 KEY_ON_HOST = "key-on-the-host"
 """Stands for the key in requests made here; the host puts the real one in its place."""
+
+CONNECT_SECONDS = 15.0
+"""On top of a request's own limit: reaching the host and starting Python there."""
 
 SendHttp = Callable[[dict[str, Any]], Mapping[str, Any]]
 """Does the host-side act `http`: a request in, {"status", "headers", "body"} out; raises OSError."""
@@ -60,3 +66,20 @@ def smoke_instances(declared: Declared, send: SendHttp, question: str = QUESTION
         for name, fetch in fetches(declared, send)
         for finding in smoke(f"vllm@{name}", KEY_ON_HOST, model, question=question, fetch=fetch)
     )
+
+
+def over_ssh(host: Host) -> SendHttp:
+    """Return a way to send requests from a host that is reached by SSH."""
+    from qwenhost.transports import ssh  # Fabric costs 0.2 s, and only remote hosts need it
+
+    return lambda request: ssh.act(host, "http", request, request["timeout_seconds"] + CONNECT_SECONDS)
+
+
+def ask(host: Host, serving: Serving, instance: str, question: str) -> str:
+    """Return a served model's answer. Raises OSError when none comes."""
+    ports = {one.name: one.port for one in serving.instances}
+    if instance and instance not in ports:
+        raise QwenhostError(f"{host.name}: no instance {instance}", hint=f"declared: {', '.join(ports)}")
+    port = ports[instance] if instance else serving.instances[0].port
+    fetch = HostFetch(f"http://127.0.0.1:{port}", over_ssh(host))
+    return answer_text(fetch, KEY_ON_HOST, serving.model_name, question)

@@ -84,6 +84,14 @@ def smoke(
     return (*findings, *(_finding(name, base_url, _seen(look, ask)) for name, look in CHECKS.items()))
 
 
+def answer_text(fetch: Fetch, key: str, model: str, question: str) -> str:
+    """Return the model's answer to one question. Raises OSError when there is none."""
+    answer = _chat(Question(fetch, key, model, question, _compiled("")), stream=False)
+    if answer.status != 200:
+        raise OSError(f"HTTP {answer.status}: {_said(answer)}")
+    return str(json.loads(answer.body)["choices"][0]["message"].get("content") or "")
+
+
 def health_of(ask: Question) -> Seen:
     """Is the engine alive?"""
     answer = ask.fetch("GET", "/health", {}, "", PROBE_TIMEOUT_SECONDS)
