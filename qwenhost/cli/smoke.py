@@ -19,9 +19,7 @@ from qwenhost.workflows import smoke
 @click.option("--question", default=smoke.QUESTION, show_default=True)
 @click.option("--expect", default=smoke.EXPECT, show_default=True, help="Regular expression for the answer.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
-def command(
-    url: str, api_key_file: Path | None, model: str, question: str, expect: str, as_json: bool
-) -> int:
+def command(url: str, api_key_file: Path | None, model: str, question: str, expect: str, as_json: bool) -> int:
     """Ask the model served at URL (such as http://127.0.0.1:8000) a question and check the answer.
 
     Also looks at health, served name, streaming, refusal of wrong keys and metrics.

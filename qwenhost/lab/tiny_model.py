@@ -120,9 +120,7 @@ def _base_python() -> str:
         return sys.executable
     found = shutil.which(name)
     if found is None:
-        raise QwenhostError(
-            f"{name} is not on this machine", hint=f"install {name}: the lab's wheels are for it"
-        )
+        raise QwenhostError(f"{name} is not on this machine", hint=f"install {name}: the lab's wheels are for it")
     return found
 
 

@@ -38,9 +38,7 @@ def relabel(wheel: Path, folder: Path, label: str, edits: dict[str, Callable[[by
         members[member] = edit(members[member])
     metadata = f"{old}.dist-info/METADATA"
     members[metadata] = _with_version(members[metadata], version, f"{version}+{label}")
-    members = {
-        member.replace(f"{old}.dist-info/", f"{new}.dist-info/"): data for member, data in members.items()
-    }
+    members = {member.replace(f"{old}.dist-info/", f"{new}.dist-info/"): data for member, data in members.items()}
     return _write(folder / f"{new}-{tags}.whl", members, f"{new}.dist-info")
 
 
