@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .. import state
 from . import identity, sensors
+from .errors import SmiError
 from .machine import NOT_AVAILABLE, Gpu, cuda_version
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def text(values: state.Values, gpus: list[Gpu], display: str = "") -> str:
     lines = ["", "==============NVSMI LOG==============", "", f"# {ABOUT}"]
     for label, _, value in _head(values):
         lines.append(f"{label:<{COLUMN}}: {value}" if label else "")
-    kept = {tag for name in display.split(",") for tag in SECTIONS.get(name.strip().upper(), ())}
+    kept = _tags(display)
     for gpu in gpus:
         lines.append(f"GPU {gpu.bus_id}")
         for node in tree(gpu):
@@ -44,6 +45,14 @@ def text(values: state.Values, gpus: list[Gpu], display: str = "") -> str:
                 lines += _lines(node, 4)
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+def _tags(display: str) -> set[str]:
+    names = [name.strip().upper() for name in display.split(",") if name]
+    unknown = [name for name in names if name not in SECTIONS]
+    if unknown:
+        raise SmiError(f"Invalid display type {unknown[0]}; known here: {', '.join(SECTIONS)}", 2)
+    return {tag for name in names for tag in SECTIONS[name]}
 
 
 def _lines(node: Node, indent: int) -> list[str]:

@@ -23,7 +23,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("-x", "--xml-format", dest="xml", action="store_true", help="XML in place of text, with -q")
     made.add_argument("-i", "--id", default="", help="index, serial, UUID or bus id; several joined by commas")
     made.add_argument("-d", "--display", default="", help="sections of -q, joined by commas")
-    made.add_argument("-f", "--filename", default="", help="write to a file")
     made.add_argument("-L", "--list-gpus", dest="listing", action="store_true", help="list GPUs and MIG devices")
     made.add_argument("--version", action="store_true", help="print versions")
     made.add_argument("--query-gpu", default="", help="fields, joined by commas")
