@@ -6,6 +6,7 @@ Devices are folders below `pci-root`, nested as in /sys/devices; `pci` holds the
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,7 +86,14 @@ def write_function(place: Place, function: Function, driver: str = "") -> None:
         (place.folder / name).write_text(f"{text}\n", encoding="ascii")
     (place.folder / "config").write_bytes(config_space(function))
     if driver and not (place.folder / "driver").is_symlink():
-        (place.folder / "driver").symlink_to(f"/sys/bus/pci/drivers/{driver}")
+        _link_driver(place.folder, driver)
+
+
+def _link_driver(folder: Path, driver: str) -> None:
+    """Link to a folder that exists: lspci resolves the link, and the real one is not there."""
+    top = next(parent for parent in folder.parents if parent.name == "pci-root")
+    (top / "drivers" / driver).mkdir(parents=True, exist_ok=True)
+    (folder / "driver").symlink_to(os.path.relpath(top / "drivers" / driver, folder))
 
 
 def _texts(place: Place, function: Function) -> dict[str, str]:
