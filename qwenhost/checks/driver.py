@@ -22,10 +22,8 @@ _UPDATE = by_hand("Install a driver of a supported branch that is new enough, th
 
 @check(
     "driver.present",
-    remedy=by_hand(
-        "Install the driver for the running kernel and load it: modprobe nvidia says why it does not."
-    ),
-    consequence_of=("driver.secure-boot", "driver.dkms", "driver.versions-agree", "pcie.bars"),
+    remedy=by_hand("Install the driver for the running kernel and load it: modprobe nvidia says why it does not."),
+    consequence_of=("driver.secure-boot", "driver.dkms", "pcie.bars", "gpu.on-bus", "gpu.gsp"),
 )
 def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
     """The NVIDIA driver is loaded and answers in time.
@@ -61,6 +59,7 @@ def _has_gpus(pci: PciDevices | None, want: Expectations) -> bool:
 @check(
     "driver.versions-agree",
     remedy=by_reboot("Reboot, so that the installed module is loaded; then hold the driver's packages."),
+    consequence_of=("driver.present",),
 )
 def versions_agree(versions: DriverVersions | None, answer: DriverAnswer | None) -> Iterator[Judgement]:
     """The loaded kernel module and the installed libraries are of one version.
@@ -75,9 +74,7 @@ def versions_agree(versions: DriverVersions | None, answer: DriverAnswer | None)
     if refused or (module and other and not agree(module, other)):
         yield Judgement(HOST, Verdict.FAIL, observed, "one version", evidence=evidence)
     elif module and (other or (answer and answer.state == "ok")):
-        yield Judgement(
-            HOST, Verdict.PASS, f"module {module}, library {other or 'accepted by it'}", "one version"
-        )
+        yield Judgement(HOST, Verdict.PASS, f"module {module}, library {other or 'accepted by it'}", "one version")
 
 
 @check("driver.cuda-match", remedy=_UPDATE, consequence_of=("driver.present",))
@@ -113,16 +110,12 @@ def _against_wheels(cuda: str, wheels: tuple[str, ...]) -> Judgement:
     """Compare major versions: within one, programs run on any driver of that major version."""
     newest = max(wheels, key=lambda wheel: tuple(int(part) for part in wheel.split(".")))
     runs = int(newest.split(".")[0]) <= int(cuda.split(".")[0])
-    return judged(
-        HOST, runs, observed=f"driver's CUDA {cuda}", expected=f"CUDA {newest}, as the program's wheels"
-    )
+    return judged(HOST, runs, observed=f"driver's CUDA {cuda}", expected=f"CUDA {newest}, as the program's wheels")
 
 
 @check(
     "driver.forward-compat",
-    remedy=by_hand(
-        "Take the cuda-compat libraries off the library path, or install a driver that is new enough."
-    ),
+    remedy=by_hand("Take the cuda-compat libraries off the library path, or install a driver that is new enough."),
 )
 def forward_compat(errors: CudaErrors | None) -> Iterator[Judgement]:
     """No program picked up a forward-compatibility library that does not fit.
@@ -130,16 +123,11 @@ def forward_compat(errors: CudaErrors | None) -> Iterator[Judgement]:
     cuda-compat packages serve data centre GPUs and older drivers only; on others CUDA stops with error
     804, and an old one beside a newer driver with error 803.
     """
-    if errors is None:
-        yield skip(HOST, "no CUDA program's output was seen")
-        return
-    found = errors.of("forward compatibility") or errors.of("driver mismatch")
-    yield judged(
-        HOST,
-        found is None,
-        observed=found.kind if found else "no such error",
-        evidence=found.line if found else "",
-    )
+    found = (errors.of("forward compatibility") or errors.of("driver mismatch")) if errors else None
+    if found:
+        yield Judgement(HOST, Verdict.FAIL, found.kind, "no such error", evidence=found.line)
+    else:
+        yield skip(HOST, "no program reported it")
 
 
 @check("driver.known-bad", remedy=_UPDATE, consequence_of=("driver.present",))
@@ -182,13 +170,9 @@ def secure_boot(
 
 @check(
     "driver.dkms",
-    remedy=by_hand(
-        "Install the running kernel's headers and a driver that supports it, then dkms autoinstall."
-    ),
+    remedy=by_hand("Install the running kernel's headers and a driver that supports it, then dkms autoinstall."),
 )
-def dkms(
-    modules: DkmsModules | None, log: ModuleLog | None, answer: DriverAnswer | None
-) -> Iterator[Judgement]:
+def dkms(modules: DkmsModules | None, log: ModuleLog | None, answer: DriverAnswer | None) -> Iterator[Judgement]:
     """DKMS could build the driver's module.
 
     After a kernel update the module is built anew; when that fails, the next boot comes up without a driver.

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from qwenhost.checks.declare import Check, Judgement, checks
-from qwenhost.facts.registry import Unseen, read
+from qwenhost.facts.registry import Seen, Unseen, read
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import NO_REMEDY, Finding, Verdict
 
 HOST = "host"
 
+See = Callable[[type[Any]], Seen[Any] | Unseen]
+"""Returns a fact of the host, or why it is not there."""
+
 
 def examine(bundle: Bundle, want: Expectations) -> tuple[Finding, ...]:
     """Return the findings of all checks on one host, consequences marked with their cause."""
-    findings = [finding for check in checks().values() for finding in ask(check, bundle, want)]
+    see = _reader(bundle)
+    findings = [finding for check in checks().values() for finding in ask(check, see, want)]
     return tuple(_with_causes(findings))
 
 
-def ask(check: Check, bundle: Bundle, want: Expectations) -> Iterator[Finding]:
+def _reader(bundle: Bundle) -> See:
+    """Return what parses each fact once, however many checks need it."""
+    known: dict[type[Any], Seen[Any] | Unseen] = {}
+
+    def see(fact: type[Any]) -> Seen[Any] | Unseen:
+        if fact not in known:
+            known[fact] = read(bundle, fact)
+        return known[fact]
+
+    return see
+
+
+def ask(check: Check, see: See, want: Expectations) -> Iterator[Finding]:
     """Ask one check. A check that yields nothing is unknown; so is one whose facts were not seen."""
     if not check.applies(want):
         yield _finding(check, Judgement(HOST, Verdict.SKIP, observed=check.skipped))
         return
-    arguments, unseen = _arguments(check, bundle, want)
+    arguments, unseen = _arguments(check, see, want)
     if unseen is not None:
         yield _finding(check, Judgement(HOST, Verdict.UNKNOWN, observed=unseen.reason), unseen.sources[0])
         return
@@ -36,7 +52,7 @@ def ask(check: Check, bundle: Bundle, want: Expectations) -> Iterator[Finding]:
         yield _finding(check, judgement)
 
 
-def _arguments(check: Check, bundle: Bundle, want: Expectations) -> tuple[dict[str, Any], Unseen | None]:
+def _arguments(check: Check, see: See, want: Expectations) -> tuple[dict[str, Any], Unseen | None]:
     hints = get_type_hints(check.judge)
     hints.pop("return", None)
     arguments: dict[str, Any] = {}
@@ -45,7 +61,7 @@ def _arguments(check: Check, bundle: Bundle, want: Expectations) -> tuple[dict[s
             arguments[name] = want
             continue
         fact, optional = _optional(hint)
-        answer = read(bundle, fact)
+        answer = see(fact)
         if isinstance(answer, Unseen):
             if not optional:
                 return {}, answer

@@ -29,9 +29,7 @@ def _needed(pci: PciDevices | None, manager: FabricManager | None, want: Expecta
     return None
 
 
-@check(
-    "fabric.needed", remedy=by_hand("Disable nvidia-fabricmanager.service: there is no NVSwitch to manage.")
-)
+@check("fabric.needed", remedy=by_hand("Disable nvidia-fabricmanager.service: there is no NVSwitch to manage."))
 def needed(pci: PciDevices | None, manager: FabricManager | None, want: Expectations) -> Iterator[Judgement]:
     """The fabric manager is set up where NVSwitches are, and only there.
 
@@ -52,9 +50,7 @@ def needed(pci: PciDevices | None, manager: FabricManager | None, want: Expectat
 
 @check(
     "fabric.running",
-    remedy=by_hand(
-        "Install nvidia-fabricmanager of the driver's exact version; enable and start its service."
-    ),
+    remedy=by_hand("Install nvidia-fabricmanager of the driver's exact version; enable and start its service."),
     consequence_of=("fabric.version",),
 )
 def running(
@@ -131,9 +127,7 @@ def state(gpus: Gpus) -> Iterator[Judgement]:
 
 
 def _state(gpu: Gpu, text: str) -> Judgement:
-    return judged(
-        gpu.subject, text == "completed", observed=text, expected="completed", otherwise=Verdict.WARN
-    )
+    return judged(gpu.subject, text == "completed", observed=text, expected="completed", otherwise=Verdict.WARN)
 
 
 @check(

@@ -72,6 +72,4 @@ def vbios(gpus: Gpus) -> Iterator[Judgement]:
                 origin="drivers.yaml: vbios",
             )
         elif gpu.vbios:
-            yield skip(
-                gpu.subject, f"no generation known for device {gpu.device_id or gpu.name or 'unknown'}"
-            )
+            yield skip(gpu.subject, f"no generation known for device {gpu.device_id or gpu.name or 'unknown'}")

@@ -98,7 +98,6 @@ def _missing(gpus: Gpus, pci: PciDevices | None) -> str:
 @check(
     "gpu.on-bus",
     remedy=by_hardware("Power cycle the host; if the GPU is lost again, reseat the board, then replace it."),
-    consequence_of=("driver.present",),
 )
 def on_bus(
     gpus: Gpus | None, pci: PciDevices | None, kernel: KernelEvents | None, answer: DriverAnswer | None
@@ -142,7 +141,7 @@ def _signs(
 
 
 def _unlisted(gpus: Gpus | None, pci: PciDevices | None) -> list[str]:
-    """Return bus ids of GPUs that the driver does not name: a lost one often has an index and nothing else."""
+    """Return bus ids of GPUs that the driver does not name; a lost one often has an index only."""
     named = {gpu.bus_id for gpu in gpus.gpus} if gpus else set()
     return [device.bus_id for device in pci.gpus if device.bus_id not in named] if pci else []
 
@@ -214,9 +213,7 @@ def _xid(where: str, number: int, events: list[KernelEvent]) -> Judgement:
     remedy=by_hand("Reset the GPU or reboot; if it returns, update the driver."),
     consequence_of=("driver.versions-agree",),
 )
-def gsp(
-    gpus: Gpus | None, versions: DriverVersions | None, kernel: KernelEvents | None
-) -> Iterator[Judgement]:
+def gsp(gpus: Gpus | None, versions: DriverVersions | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     """The GPU's own system processor (GSP) answers, with firmware of the driver's version.
 
     When it stops answering (Xid 119, 120), every call into the driver waits for its timeout: programs
@@ -224,9 +221,7 @@ def gsp(
     """
     silent = kernel.xids(*_GSP_XIDS) if kernel else ()
     for event in {event.bus_id: event for event in reversed(silent)}.values():
-        yield Judgement(
-            _gpu_at(event.bus_id), Verdict.FAIL, f"Xid {event.number}", "answers", evidence=event.text
-        )
+        yield Judgement(_gpu_at(event.bus_id), Verdict.FAIL, f"Xid {event.number}", "answers", evidence=event.text)
     module = versions.module if versions else None
     for gpu in gpus.answering if gpus else ():
         if gpu.gsp_firmware and module and not agree(gpu.gsp_firmware, module):
@@ -281,6 +276,4 @@ def fan(gpus: Gpus) -> Iterator[Judgement]:
 def _fan(gpu: Gpu, text: str) -> Judgement:
     if "ERR" in text or "Error" in text:
         return note(gpu.subject, f"fan: {text}", expected="a speed")
-    return (
-        skip(gpu.subject, "no fan") if text == "N/A" else Judgement(gpu.subject, Verdict.PASS, f"fan {text}")
-    )
+    return skip(gpu.subject, "no fan") if text == "N/A" else Judgement(gpu.subject, Verdict.PASS, f"fan {text}")

@@ -68,16 +68,12 @@ def row_remap_failure(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
 
 
 def _failed(gpu: Gpu, failed: bool) -> Judgement:
-    return judged(
-        gpu.subject, not failed, observed="failed" if failed else "none failed", expected="none failed"
-    )
+    return judged(gpu.subject, not failed, observed="failed" if failed else "none failed", expected="none failed")
 
 
 @check(
     "memory.uncorrected-ecc",
-    remedy=by_hand(
-        "Drain and reset the GPU; if errors come back, run the field diagnostic and have it replaced."
-    ),
+    remedy=by_hand("Drain and reset the GPU; if errors come back, run the field diagnostic and have it replaced."),
     consequence_of=DRIVER_ANSWERS,
 )
 def uncorrected_ecc(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:

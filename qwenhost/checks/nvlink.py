@@ -23,9 +23,7 @@ _CAUSES = (*DRIVER_ANSWERS, "gpu.on-bus", "gpu.count", "fabric.running", "fabric
 
 @check(
     "nvlink.links",
-    remedy=by_hardware(
-        "Reset the GPUs or reboot; if the link stays down, service baseboard, board or bridge."
-    ),
+    remedy=by_hardware("Reset the GPUs or reboot; if the link stays down, service baseboard, board or bridge."),
     consequence_of=_CAUSES,
 )
 def links(nvlinks: NvLinks, gpus: Gpus | None, want: Expectations) -> Iterator[Judgement]:
@@ -170,9 +168,7 @@ def _mesh(matrix: Topology, expected: str | None, want: Expectations) -> Iterato
 
 @check(
     "nvlink.errors",
-    remedy=by_hand(
-        "Reset the GPUs of that link and restart the fabric manager; if it returns, service the link."
-    ),
+    remedy=by_hand("Reset the GPUs of that link and restart the fabric manager; if it returns, service the link."),
 )
 def errors(kernel: KernelEvents) -> Iterator[Judgement]:
     """Neither GPUs nor NVSwitches report link errors.

@@ -89,9 +89,7 @@ def _width(link: _Link, pci: PciDevices | None, want: Expectations, virtual: boo
     sku, width = want.sku, link.width or 0
     expected = (sku.pcie_width if sku else None) or link.width_max
     if expected is None:
-        return Judgement(
-            link.subject, Verdict.UNKNOWN, f"x{width}", "the product's width, which is not known"
-        )
+        return Judgement(link.subject, Verdict.UNKNOWN, f"x{width}", "the product's width, which is not known")
     mild = virtual or sku is None or sku.pcie_width is None
     place, remedy = _place(link, pci, expected)
     return Judgement(
@@ -118,9 +116,7 @@ def _place(link: _Link, pci: PciDevices | None, expected: int) -> tuple[str, Rem
 
 @check(
     "pcie.upstream",
-    remedy=by_hardware(
-        "Service the switch or riser above the GPUs: its own link to the processor is narrow."
-    ),
+    remedy=by_hardware("Service the switch or riser above the GPUs: its own link to the processor is narrow."),
     consequence_of=("pcie.link-width",),
 )
 def upstream(pci: PciDevices, want: Expectations) -> Iterator[Judgement]:
@@ -250,9 +246,7 @@ def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     Without it the driver cannot start the GPU, or peers and network cards reach only a part of its memory.
     """
     for event in kernel.of("bar-invalid") if kernel else ():
-        yield Judgement(
-            f"gpu {event.bus_id}", Verdict.FAIL, "a region is invalid", "valid", evidence=event.text
-        )
+        yield Judgement(f"gpu {event.bus_id}", Verdict.FAIL, "a region is invalid", "valid", evidence=event.text)
     for gpu in gpus.answering if gpus else ():
         if gpu.bar1_total_mib is not None and gpu.memory_total_mib is not None:
             yield _bar1(gpu, gpu.bar1_total_mib, gpu.memory_total_mib)
@@ -261,6 +255,4 @@ def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
 def _bar1(gpu: Gpu, bar1_mib: int, memory_mib: int) -> Judgement:
     whole = bar1_mib >= memory_mib
     observed = f"BAR1 {bar1_mib} MiB"
-    return Judgement(
-        gpu.subject, Verdict.PASS if whole else Verdict.NOTE, observed, f"{memory_mib} MiB or more"
-    )
+    return Judgement(gpu.subject, Verdict.PASS if whole else Verdict.NOTE, observed, f"{memory_mib} MiB or more")

@@ -39,9 +39,7 @@ def _thermal(gpu: Gpu, active: frozenset[str]) -> Judgement:
 
 @check(
     "power.brake",
-    remedy=by_hardware(
-        "Check power supplies, their redundancy, and power capping in the management controller."
-    ),
+    remedy=by_hardware("Check power supplies, their redundancy, and power capping in the management controller."),
     consequence_of=DRIVER_ANSWERS,
 )
 def power_brake(gpus: Gpus) -> Iterator[Judgement]:
@@ -55,9 +53,7 @@ def power_brake(gpus: Gpus) -> Iterator[Judgement]:
 
 def _brake(gpu: Gpu, active: frozenset[str]) -> Judgement:
     pulled = "hardware power brake" in active
-    return Judgement(
-        gpu.subject, Verdict.FAIL if pulled else Verdict.PASS, "pulled" if pulled else "free", "free"
-    )
+    return Judgement(gpu.subject, Verdict.FAIL if pulled else Verdict.PASS, "pulled" if pulled else "free", "free")
 
 
 @check(

@@ -75,9 +75,7 @@ def errors_from_output(capture: Capture) -> CudaErrors:
     """Find the errors in a program's output; output without any is an answer, too."""
     text = plain(capture.text)
     found = (_error(kind, pattern, text) for kind, pattern in _ERRORS)
-    wheels = tuple(
-        f"{build[:2]}.{build[2:]}" for build in dict.fromkeys(re.findall(r"\+cu(1[123]\d)\b", text))
-    )
+    wheels = tuple(f"{build[:2]}.{build[2:]}" for build in dict.fromkeys(re.findall(r"\+cu(1[123]\d)\b", text)))
     return CudaErrors(tuple(error for error in found if error), wheels)
 
 

@@ -17,9 +17,7 @@ from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command, file
 
-PROC_VERSION = file(
-    "proc-driver-nvidia-version", "/proc/driver/nvidia/version", looks_like=r"^NVRM version: "
-)
+PROC_VERSION = file("proc-driver-nvidia-version", "/proc/driver/nvidia/version", looks_like=r"^NVRM version: ")
 SMI_VERSION = command("nvidia-smi-version", "nvidia-smi", "--version", looks_like=r"^NVIDIA-SMI version\s*:")
 
 State = Literal["hangs", "mismatch", "not loaded", "ok", "gpu lost", "no gpu", "absent", "error"]
@@ -216,9 +214,7 @@ def versions_from_smi(capture: Capture) -> DriverVersions:
 
 
 def _cuda(text: str) -> str | None:
-    found = re.search(
-        r"(?:CUDA|CUDA UMD) Version\s*: *(\d+\.\d+)|<cuda_version>(\d+\.\d+)", text, re.IGNORECASE
-    )
+    found = re.search(r"(?:CUDA|CUDA UMD) Version\s*: *(\d+\.\d+)|<cuda_version>(\d+\.\d+)", text, re.IGNORECASE)
     return (found[1] or found[2]) if found else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from qwenhost.facts.registry import filled
 from qwenhost.records.source import Source, command
 
-NVML = Source("nvml", "nvml")
+NVML = Source("nvml", "nvml", looks_like=r'\A\s*\{"system": \{')
 """JSON written by the probe's NVML reader."""
 
 QUERY = command(

@@ -67,11 +67,7 @@ def modules_from_status(capture: Capture) -> DkmsModules:
         capture.text,
         re.MULTILINE,
     )
-    if (
-        not rows
-        and capture.text.strip()
-        and not re.search(r"^\S+[/,] ?\S+.*: \w+", capture.text, re.MULTILINE)
-    ):
+    if not rows and capture.text.strip() and not re.search(r"^\S+[/,] ?\S+.*: \w+", capture.text, re.MULTILINE):
         raise Unparsable("form not understood")
     return DkmsModules(True, tuple(DkmsModule(*row) for row in rows))
 

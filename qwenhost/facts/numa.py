@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import tree
 
-NODES = tree("numa-nodes", "/sys/devices/system/node/node*/cpulist")
+NODES = replace(
+    tree("numa-nodes", "/sys/devices/system/node/node*/cpulist"),
+    looks_like=r'\A\s*\{\s*"/sys/devices/system/node/node\d+/cpulist"',
+)
 
 
 @dataclass(frozen=True)

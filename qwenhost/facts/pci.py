@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qwenhost.facts.reading import bus_id, plain
 from qwenhost.facts.registry import filled, parses
@@ -27,7 +27,10 @@ _FILES = (
     "revision",
 )
 
-PCI_TREE = tree("pci", *(f"/sys/bus/pci/devices/*/{name}" for name in _FILES))
+PCI_TREE = replace(
+    tree("pci", *(f"/sys/bus/pci/devices/*/{name}" for name in _FILES)),
+    looks_like=r'\A\s*\{\s*"/sys/bus/pci/devices/',
+)
 
 _LSPCI_LINE = r"^(?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7] [A-Z0-9][^\n]*: "
 
@@ -189,9 +192,7 @@ _VENDORS = {
 
 
 def _from_block(block: str) -> Iterator[PciDevice]:
-    head = re.match(
-        r"(?P<bus>\S+) (?P<class>[^\n]*?)(?: \[(?P<code>[0-9a-f]{4})\])?: (?P<name>[^\n]*)", block
-    )
+    head = re.match(r"(?P<bus>\S+) (?P<class>[^\n]*?)(?: \[(?P<code>[0-9a-f]{4})\])?: (?P<name>[^\n]*)", block)
     if not head or not bus_id(head["bus"]):
         return
     ids = re.search(r"\[([0-9a-f]{4}):([0-9a-f]{4})\]", head["name"])

@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import re
 
-_BUS_ID = re.compile(
-    r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?(?![0-9a-fA-F:])"
-)
+_BUS_ID = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?(?![0-9a-fA-F:])")
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _LOST = re.compile(r"gpu is lost|unknown error|gpu_is_lost|\berr!", re.IGNORECASE)
 

@@ -13,7 +13,7 @@ from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command
 
 MATRIX = command(
-    "nvidia-smi-topo", "nvidia-smi", "topo", "-m", looks_like=r"^(?:\x1b\[\d*m)?\s*GPU0\s.*(?:GPU\d|Affinity)"
+    "nvidia-smi-topo", "nvidia-smi", "topo", "-m", looks_like=r"^\s*(?:\x1b\[\d*m)?\s*GPU0\s.*(?:GPU\d|Affinity)"
 )
 
 CELL = re.compile(r"X|NV\d+|SYS|SOC|NODE|PHB|PXB|PIX|N/A")
@@ -42,31 +42,27 @@ def topology_from_matrix(capture: Capture) -> Topology:
         raise Unparsable("no header with GPU0 in it")
     columns = [int(name) for name in re.findall(r"\bGPU(\d+)", lines[head].split("CPU Affinity")[0])]
     labelled = (re.match(r"\s*GPU(\d+)\s+(.*)", line) for line in lines[head + 1 :])
-    rows = {int(row[1]): row[2] for row in labelled if row}
+    rows = {int(row[1]): row[2].split() for row in labelled if row}
     if not rows or not columns:
         raise Unparsable("no GPU row in it")
+    places = {row: _place(words, lines[head]) for row, words in rows.items()}
     return Topology(
         gpus=tuple(rows),
         cells={(row, column): cell for row in rows for column, cell in _cells(rows[row], columns, row)},
-        numa={row: node for row, text in rows.items() if (node := _numa(text, lines[head]))},
-        cpus={row: lists[0] for row, text in rows.items() if (lists := re.findall(_CPUS, text))},
+        numa={row: node for row, (_, node) in places.items() if node},
+        cpus={row: cpus for row, (cpus, _) in places.items() if cpus},
     )
 
 
-_CPUS = r"(?<=\s)\d+[-,][\d,-]+(?=\s|$)"
-
-
-def _cells(row: str, columns: list[int], own: int) -> list[tuple[int, str]]:
-    cells = row.split()[: len(columns)]
+def _cells(words: list[str], columns: list[int], own: int) -> list[tuple[int, str]]:
+    cells = words[: len(columns)]
     if len(cells) < len(columns) or not all(CELL.fullmatch(cell) for cell in cells):
-        raise Unparsable(f"row of GPU{own} not understood: {row[:80]}")
+        raise Unparsable(f"row of GPU{own} not understood: {' '.join(words)[:80]}")
     return [(column, cell) for column, cell in zip(columns, cells, strict=True) if column != own]
 
 
-def _numa(row: str, header: str) -> str:
-    """Return the NUMA Affinity cell: the first number after the CPU list, empty where there is none."""
-    if "NUMA Affinity" not in header:
-        return ""
-    after = re.split(_CPUS, row, maxsplit=1)
-    found = re.match(r"\s*(\d+(?:-\d+)?)(?=\s|$)", after[1]) if len(after) > 1 else None
-    return found[1] if found else ""
+def _place(words: list[str], header: str) -> tuple[str, str]:
+    """Return CPU list and NUMA node of a row, what is left after its cells; empty where nothing is printed."""
+    rest = [word for word in words if re.fullmatch(r"\d[\d,-]*", word)]
+    cpus = rest[0] if rest and "CPU Affinity" in header else ""
+    return cpus, rest[1] if len(rest) > 1 and "NUMA Affinity" in header else ""

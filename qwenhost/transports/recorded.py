@@ -76,9 +76,7 @@ def _opened(path: str) -> Iterator[Document]:
         return
     place = Path(path)
     if not place.exists():
-        raise QwenhostError(
-            f"{path}: no such file or folder", hint="give a folder, file or archive of captures"
-        )
+        raise QwenhostError(f"{path}: no such file or folder", hint="give a folder, file or archive of captures")
     files = sorted(item for item in place.rglob("*") if item.is_file()) if place.is_dir() else [place]
     if len(files) > LIMIT_FILES:
         raise QwenhostError(
@@ -109,9 +107,7 @@ def _limited(name: str, stream: IO[bytes]) -> bytes:
 
 
 def _too_large(name: str, limit: int) -> QwenhostError:
-    return QwenhostError(
-        f"{name}: larger than {limit >> 20} MiB", hint="leave out what is not about the host"
-    )
+    return QwenhostError(f"{name}: larger than {limit >> 20} MiB", hint="leave out what is not about the host")
 
 
 def _unpacked(document: Document, depth: int = 0) -> Iterator[Document]:

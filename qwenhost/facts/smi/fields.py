@@ -184,9 +184,7 @@ def gpu_from(paths: Paths, address: str, index: int | None) -> Gpu:
     """Build a GPU from one block. A block full of "GPU is lost" or "Unknown Error" is a lost GPU."""
     gone = _lost(paths)
     if gone:
-        return Gpu(
-            bus_id=bus_id(address) or None, index=index, name=value(paths.get("product name")), lost=gone
-        )
+        return Gpu(bus_id=bus_id(address) or None, index=index, name=value(paths.get("product name")), lost=gone)
     fields = {name: _first(paths, read, keys) for name, (read, keys) in TEXT.items()}
     return Gpu(
         bus_id=bus_id(address) or None,
@@ -217,9 +215,7 @@ def _lost(paths: Paths) -> str | None:
 def _slowdowns(paths: Paths) -> frozenset[str] | None:
     states = {}
     for path, text in paths.items():
-        parts = re.match(
-            r"(?:clocks (?:throttle|event) reasons|clocks_(?:throttle|event)_reasons)/(.*)", path
-        )
+        parts = re.match(r"(?:clocks (?:throttle|event) reasons|clocks_(?:throttle|event)_reasons)/(.*)", path)
         if parts:
             states[_reason(parts[1])] = flag(text)
     seen = {name: state for name, state in states.items() if name and state is not None}

@@ -19,25 +19,21 @@ _GPU = re.compile(r"^GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d)\s*
 def gpus_from_query(capture: Capture) -> Gpus:
     """Parse all GPU blocks, also of a shortened paste; raises Unparsable when there is none."""
     text = plain(capture.text)
-    found = tuple(
-        gpu_from(dict(paths(block)), address, index if _all_blocks(text) else None)
-        for index, (address, block) in enumerate(blocks(text))
-    )
+    found, count = list(blocks(text)), attached(text)
     if not found:
         raise Unparsable("no GPU block in it")
-    return Gpus(found, attached(text))
+    whole = count in (None, len(found))  # `-i` prints one block of many, under the count of all
+    gpus = (
+        gpu_from(dict(paths(block)), address, index if whole else None)
+        for index, (address, block) in enumerate(found)
+    )
+    return Gpus(tuple(gpus), count)
 
 
 def attached(text: str) -> int | None:
     """Return the count that the driver prints above the blocks."""
     line = re.search(r"^Attached GPUs\s*:\s*(.+)$", text, re.MULTILINE)
     return number(line[1]) if line else None
-
-
-def _all_blocks(text: str) -> bool:
-    """Tell whether blocks are in index order without a gap (`-i` prints one of many)."""
-    count = attached(text)
-    return count is None or count == len(list(blocks(text)))
 
 
 def blocks(text: str) -> Iterator[tuple[str, list[str]]]:
