@@ -1,0 +1,101 @@
+"""Two simulated hosts, provisioned once for all tests of this folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qwenhost.lab import lifecycle, network
+from qwenhost.lab.keys import ssh_command
+from qwenhost.lab.layout import Lab
+from qwenhost.records.errors import QwenhostError
+
+CHECKOUT = Path(__file__).parents[3]
+LAB = Lab("converge")
+QWENHOST = (sys.executable, "-m", "qwenhost.cli.main")
+LIMIT_SECONDS = 1200
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.lab)
+            item.add_marker(pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root"))
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a finished command said."""
+
+    code: int
+    output: str
+    messages: str
+
+    @property
+    def report(self) -> dict[str, Any]:
+        return json.loads(self.output)
+
+
+def run(*argv: str) -> Command:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS, cwd=CHECKOUT, check=False)
+    return Command(done.returncode, done.stdout, done.stderr)
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """The hosts, and the first provision that made them serve."""
+
+    inventory: Path
+    first: Command
+
+    def qwenhost(self, *arguments: str) -> Command:
+        return run(*QWENHOST, *arguments)
+
+    def doctor(self, host: str) -> tuple[Command, list[dict[str, Any]]]:
+        done = self.qwenhost("doctor", host, "-i", str(self.inventory), "--json")
+        return done, done.report["hosts"][0]["findings"]
+
+    def provision(self, *options: str) -> Command:
+        return self.qwenhost("provision", str(self.inventory), "--yes", "--json", *options)
+
+    def on(self, host: str, command: str) -> str:
+        done = run(*ssh_command(LAB.named(host), "root"), command)
+        assert done.code == 0, done.messages
+        return done.output.strip()
+
+
+@pytest.fixture(scope="session")
+def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisioned]:
+    try:
+        network.refuse_overlap(LAB)
+    except QwenhostError as taken:
+        pytest.skip(str(taken))
+    lifecycle.down(LAB)
+    inventory = tmp_path_factory.mktemp("inventory") / "lab.yml"
+    text = (CHECKOUT / "inventories/lab.yml").read_text()
+    inventory.write_text(text.replace("/qwenhost-lab/qwenhost/", f"/qwenhost-lab/{LAB.name}/"))
+    up = run(*QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
+    assert up.code == 0, up.messages
+    yield Provisioned(inventory, run(*QWENHOST, "provision", str(inventory), "--yes", "--json"))
+    lifecycle.down(LAB)
+
+
+def changes(done: Command) -> dict[str, list[str]]:
+    """Host -> roles that changed something there."""
+    return {host["host"]: [change["role"] for change in host["changes"]] for host in done.report["hosts"]}
+
+
+def alarms(findings: list[dict[str, Any]]) -> dict[str, str]:
+    """Check -> subjects of its warnings and failures, causes only."""
+    loud = [f for f in findings if f["verdict"] in ("fail", "warn") and not f["cause"]]
+    return {
+        check: ", ".join(f["subject"] for f in loud if f["check"] == check) for check in {f["check"] for f in loud}
+    }
