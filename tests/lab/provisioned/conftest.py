@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from qwenhost.records.errors import QwenhostError
 
 CHECKOUT = Path(__file__).parents[3]
 LAB = Lab("converge")
-QWENHOST = (sys.executable, "-m", "qwenhost.cli.main")
+QWENHOST = (f"{sysconfig.get_path('scripts')}/qwenhost",)
 LIMIT_SECONDS = 1200
 
 
