@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from qwenhost.ansible.action.qwenhost_hands import read_answer
+from qwenhost.ansible.action.qwenhost_hands import ACTS, ARGUMENTS, read_answer
+from qwenhost.ansible.modules import qwenhost_hands as documentation
+from qwenhost.hands import main
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = """
@@ -75,6 +78,13 @@ def test_failure_is_the_hands_own_line(setting: Path) -> None:
     failed = play(setting.parents[3], key="vm.nonesuch")
     assert failed["failed"] is True
     assert failed["msg"].endswith("sysctl: vm.nonesuch: this kernel has no such setting")
+
+
+def test_documentation_names_every_act() -> None:
+    options = yaml.safe_load(documentation.DOCUMENTATION)["options"]
+    assert tuple(options["act"]["choices"]) == ACTS == tuple(main.ACTS)
+    assert set(options) == set(ARGUMENTS)
+    assert yaml.safe_load(documentation.EXAMPLES) and yaml.safe_load(documentation.RETURN)
 
 
 @pytest.mark.parametrize(

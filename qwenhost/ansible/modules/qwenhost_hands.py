@@ -22,10 +22,12 @@ options:
     choices: [sysctl, thp, hugepages, mig, wait-gpu, http]
   request:
     description:
-      - sysctl C({"values": {key: value}}); thp C({"mode": "always" | "madvise" | "never"});
-        hugepages C({"pools": [{"node", "size_kib", "pages"}]}), node -1 is the whole host;
-        mig C({"layout": [{"gpu", "mig", "instances"}], "timeout_seconds"});
-        wait-gpu C({"gpus": [index or UUID], "free_fraction", "timeout_seconds"}).
+      - "V(sysctl): C(values), a map of kernel settings to their values."
+      - "V(thp): C(mode), one of always, madvise and never."
+      - "V(hugepages): C(pools), a list of C(node) (-1 for the whole host), C(size_kib) and C(pages)."
+      - "V(mig): C(layout), a list of C(gpu), C(mig) and C(instances); C(timeout_seconds)."
+      - "V(wait-gpu): C(gpus), indices or UUIDs; C(free_fraction) of their memory; C(timeout_seconds)."
+      - "V(http): C(base_url), C(method), C(path), C(headers), C(body), C(timeout_seconds), C(bearer_file)."
     type: dict
     required: true
 author: qwenhost
