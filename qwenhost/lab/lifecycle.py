@@ -114,9 +114,7 @@ def running_host(lab: Lab, name: str) -> LabHost:
     require_root()
     host = lab.named(name)
     if not hosts.running(host):
-        raise QwenhostError(
-            f"{name} of lab {lab.name} is not running", hint="qwenhost lab up", exit_code=FAILED
-        )
+        raise QwenhostError(f"{name} of lab {lab.name} is not running", hint="qwenhost lab up", exit_code=FAILED)
     return host
 
 

@@ -111,9 +111,7 @@ def write_standins(root: Path, machine: Path = MACHINE_SETTINGS) -> None:
 
 def shared_keys(machine: Path) -> list[str]:
     """Those that this machine's kernel has and root may read, as paths below /proc/sys."""
-    core = [
-        str(path.relative_to(machine)) for path in sorted((machine / "net/core").iterdir()) if path.is_file()
-    ]
+    core = [str(path.relative_to(machine)) for path in sorted((machine / "net/core").iterdir()) if path.is_file()]
     return [key for key in (*core, *SHARED_KEYS) if _readable(machine / key)]
 
 

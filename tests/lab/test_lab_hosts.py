@@ -88,9 +88,7 @@ def await_reboot(host: LabHost, before: str) -> str:
 
 def remains() -> dict[str, object]:
     """All that a lab can leave on the machine; every value is empty when it left nothing."""
-    mounts = [
-        line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(LAB.folder) in line
-    ]
+    mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(LAB.folder) in line]
     groups = [str(path) for root in cgroups.hierarchies() for path in root.glob(cgroups.of_lab(LAB))]
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     nspawn = [str(path) for path in Path("/run/systemd/nspawn").glob(f"*/{LAB.name}-*")]
@@ -107,17 +105,13 @@ def remains() -> dict[str, object]:
 
 def test_hosts_are_whole_systems(first: LabHost) -> None:
     assert (
-        says(first, "hostname; systemctl --failed --no-legend; cat /var/lib/simulated")
-        == "lab1\na100-sxm4-80gb 1"
+        says(first, "hostname; systemctl --failed --no-legend; cat /var/lib/simulated") == "lab1\na100-sxm4-80gb 1"
     )
     assert on(first, "sudo -n id -u", user="operator").stdout.strip() == "0"
     refused = on(first, "sudo -n id -u", user="nosudo")
     assert refused.returncode != 0
     assert "password" in refused.stderr
-    assert (
-        says(first, f"ssh-keyscan -t ed25519 {LAB.host(2).address} 2>/dev/null")
-        in LAB.known_hosts.read_text()
-    )
+    assert says(first, f"ssh-keyscan -t ed25519 {LAB.host(2).address} 2>/dev/null") in LAB.known_hosts.read_text()
 
 
 def test_exec_passes_arguments_and_exit_code(first: LabHost, capfd: pytest.CaptureFixture[str]) -> None:
@@ -204,9 +198,7 @@ def test_up_mends_a_host_that_lost_a_part(first: LabHost, victim: str) -> None:
 
 def test_ansible_reaches_reboots_and_becomes(first: LabHost, tmp_path: Path) -> None:
     inventory = tmp_path / "lab.yml"
-    inventory.write_text(
-        INVENTORY.read_text().replace("/qwenhost-lab/qwenhost/", f"/qwenhost-lab/{LAB.name}/")
-    )
+    inventory.write_text(INVENTORY.read_text().replace("/qwenhost-lab/qwenhost/", f"/qwenhost-lab/{LAB.name}/"))
     assert ansible(inventory, "gpu_hosts", "ping").count('"ping": "pong"') == 2
     before = boot_id(first)
     assert '"rebooted": true' in ansible(inventory, "lab1", "reboot", "-a", "reboot_timeout=60")
@@ -252,7 +244,9 @@ def await_dead(host: LabHost) -> None:
 
 
 def ansible(inventory: Path, pattern: str, module: str, *arguments: str) -> str:
-    environment = os.environ | {"ANSIBLE_CONFIG": os.devnull, "ANSIBLE_STDOUT_CALLBACK": "minimal"}
+    config = inventory.with_name("ansible.cfg")  # in place of one in the working folder or the user's home
+    config.write_text("[defaults]\nstdout_callback = minimal\n")
+    environment = os.environ | {"ANSIBLE_CONFIG": str(config)}
     command = [
         sys.executable,
         "-m",

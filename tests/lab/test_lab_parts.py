@@ -186,9 +186,7 @@ def test_without_root_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_tools_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "shutil.which", lambda tool: None if tool in ("ssh", "ssh-keygen", "mmdebstrap") else tool
-    )
+    monkeypatch.setattr("shutil.which", lambda tool: None if tool in ("ssh", "ssh-keygen", "mmdebstrap") else tool)
     with pytest.raises(QwenhostError, match="mmdebstrap, ssh, ssh-keygen") as missing:
         commands.require_tools()
     assert missing.value.hint == "apt install mmdebstrap openssh-client"
