@@ -1,4 +1,4 @@
-"""The roles host_tuning and gpu_partitions on a booted host: converged, unchanged, drifted, rebooted, taken back."""
+"""host_tuning and gpu_partitions on a booted host: converged, unchanged, drifted, rebooted, taken back."""
 
 from __future__ import annotations
 
@@ -119,3 +119,4 @@ def test_what_does_not_fit_changes_nothing(tmp_path: Path) -> None:
     assert refused.status == 2
     assert any("do not fit together" in message for message in refused.failures), refused.output
     assert says("nvidia-smi -L") == before
+    assert says("ls /etc/systemd/system/qwenhost-mig.service /etc/qwenhost/mig.json") == []
