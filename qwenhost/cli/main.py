@@ -53,8 +53,10 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = DEBUG in given
-    sys.exit(run([argument for argument in given if argument != DEBUG], debug=debug))
+    code = run([argument for argument in given if argument != DEBUG], debug=DEBUG in given)
+    if code == INTERRUPTED:
+        os._exit(code)  # not waiting for threads that still wait for hosts
+    sys.exit(code)
 
 
 def run(arguments: list[str], *, debug: bool) -> int:

@@ -42,6 +42,14 @@ class Group:
         return "" if finding.evidence.strip() in finding.observed else " ".join(finding.evidence.split())[:200]
 
     @property
+    def why(self) -> str:
+        """Why it matters, in one sentence: the first one after the check's own statement."""
+        paragraphs = self.findings[0].why.split("\n\n")
+        text = " ".join(paragraphs[1].split()) if len(paragraphs) > 1 else ""
+        sentence, stop, _ = text.partition(". ")
+        return f"{sentence}." if stop else sentence
+
+    @property
     def where(self) -> str:
         """The subjects in words, empty for the host as a whole."""
         subjects = list(dict.fromkeys(finding.subject for finding in self.findings))

@@ -64,6 +64,8 @@ def host_lines(report: HostReport) -> Iterable[Line]:
     for group in groups:
         yield from _group_lines(group)
         if last.get(group.check) is group:
+            if group.why:
+                yield line(f"       why: {group.why}")
             yield from (_group_line(told, indent=7) for told in consequences(report, group.check))
     for missing in unseen(report):
         yield line("  ", (NAMES[Verdict.UNKNOWN], STYLES[Verdict.UNKNOWN]), f" {missing}")

@@ -24,9 +24,15 @@ class Answer:
 
 
 def fetch_all(hosts: Iterable[Host], fetch: Callable[[Host], Bundle], at_once: int = AT_ONCE) -> Iterator[Answer]:
-    """Ask all hosts; return the answers in the order of the hosts, each as soon as those before are there."""
-    with ThreadPoolExecutor(max_workers=at_once) as pool:
+    """Ask all hosts; return the answers in the order of the hosts, each as soon as those before are there.
+
+    Who interrupts it does not wait for hosts that are still being asked.
+    """
+    pool = ThreadPoolExecutor(max_workers=at_once)
+    try:
         yield from pool.map(lambda host: _ask(host, fetch), hosts)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _ask(host: Host, fetch: Callable[[Host], Bundle]) -> Answer:

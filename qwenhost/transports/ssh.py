@@ -96,8 +96,18 @@ def connected(host: Host, options: SshOptions) -> Iterator[paramiko.SSHClient]:
         raise cannot_connect(host, options, error) from error
     finally:
         if connection is not None:
-            with contextlib.suppress(OSError, EOFError):
-                connection.close()
+            _close(connection)
+
+
+def _close(connection: fabric.Connection) -> None:
+    """Close a connection and, where it went through a proxy command, end that and wait for it."""
+    proxy = getattr(connection.client.get_transport(), "sock", None)
+    with contextlib.suppress(OSError, EOFError):
+        connection.close()
+    if isinstance(proxy, paramiko.ProxyCommand):
+        proxy.process.kill()
+        with proxy.process:  # closes its pipes and waits
+            pass
 
 
 def _connection(options: SshOptions) -> fabric.Connection:
@@ -110,7 +120,6 @@ def _connection(options: SshOptions) -> fabric.Connection:
         connect_timeout=CONNECT_SECONDS,
         connect_kwargs={
             **({"key_filename": keys, "look_for_keys": False} if keys else {}),
-            **({"password": options.password} if options.password else {}),
             "banner_timeout": CONNECT_SECONDS,
             "auth_timeout": CONNECT_SECONDS,
         },

@@ -46,6 +46,8 @@ def _why(error: Exception, place: str, who: str, files: str) -> tuple[str, str]:
         return f"no address for {place.rsplit(':', 1)[0]}", "check ansible_host and DNS"
     if isinstance(error, TimeoutError):
         return f"{place} does not answer in time", "is the host up, and may this machine reach it?"
+    if "banner" in text or "No existing session" in text:
+        return f"no SSH server answers at {place}", "check the port, and what is in between (jump host, proxy)"
     return f"SSH to {place} failed: {text}", "try the same with ssh -v"
 
 

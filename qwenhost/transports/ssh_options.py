@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from qwenhost.records.host import Host
 
 SHORT = {"-J": "proxyjump", "-p": "port", "-i": "identityfile", "-l": "user"}
+SSH_PORT = 22
 LENIENT = ("no", "off", "accept-new")
 
 
@@ -20,7 +21,6 @@ class SshOptions:
     address: str
     port: int | None
     user: str | None
-    password: str = ""
     key_files: tuple[str, ...] = ()
     known_hosts_files: tuple[str, ...] = ()
     jumps: tuple[str, ...] = ()
@@ -36,7 +36,6 @@ class SshOptions:
             address=address,
             user=user or None,
             port=int(port) if port else None,
-            password="",
             jumps=tuple(before),
             proxy_command="",
         )
@@ -50,16 +49,23 @@ def read_options(host: Host) -> SshOptions:
     first = {key: values[0] for key, values in given.items()}
     port = host.port or first.get("port")
     jump = first.get("proxyjump", "")
+    address, user = host.address or host.name, host.user or first.get("user")
     return SshOptions(
-        address=host.address or host.name,
+        address=address,
         port=int(port) if port else None,
-        user=host.user or first.get("user"),
+        user=user,
         key_files=tuple([host.key_file] if host.key_file else given.get("identityfile", [])),
         known_hosts_files=_known_hosts(host, first.get("userknownhostsfile", "")),
         jumps=tuple(jump.split(",")) if jump and jump != "none" else (),
-        proxy_command=first.get("proxycommand", ""),
+        proxy_command=_expanded(first.get("proxycommand", ""), address, str(port or SSH_PORT), user or ""),
         accept_unknown_keys=first.get("stricthostkeychecking", "") in LENIENT,
     )
+
+
+def _expanded(command: str, address: str, port: str, user: str) -> str:
+    """Fill in OpenSSH's tokens; Fabric would take port 22 for any host."""
+    tokens = {"%h": address, "%p": port, "%r": user}
+    return re.sub(r"%[hpr]", lambda token: tokens[token[0]], command)
 
 
 def _known_hosts(host: Host, from_options: str) -> tuple[str, ...]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -100,6 +103,22 @@ def test_a_start_imports_only_what_it_needs(arguments: list[str]) -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert run.stderr.splitlines()[-1] == "[]"
+
+
+def test_an_interrupt_ends_at_once_though_a_host_is_silent() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        code = "from qwenhost.cli.main import main; main()"
+        command = [sys.executable, "-c", code, "doctor", f"root@127.0.0.1:{silent.getsockname()[1]}"]
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        silent.settimeout(60)
+        with silent.accept()[0]:
+            started = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, messages = process.communicate(timeout=60)
+            assert time.monotonic() - started < 8  # giving up on the host takes ten seconds
+    assert (process.returncode, messages.strip()) == (130, "qwenhost: interrupted")
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:

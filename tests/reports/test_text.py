@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +54,12 @@ def test_a_failure_tells_what_was_seen_expected_and_read() -> None:
         "  FAIL pcie.link-width on gpu3 0000:4e:00.0: x8, expected x16  [skus/a100-sxm4-80gb.yaml]"
     )
     assert shown[2] == "       read: current_link_width 8"
+
+
+def test_a_failure_tells_why_it_matters_in_one_sentence() -> None:
+    why = "Each GPU has its lanes.\n\nHalf the lanes load weights at\nhalf the rate. Nothing else tells."
+    shown = lines(replace(NARROW, why=why))
+    assert shown[3] == "       why: Half the lanes load weights at half the rate."
 
 
 def test_failures_come_first_and_passes_are_not_listed() -> None:
