@@ -132,7 +132,10 @@ def forward_compat(errors: CudaErrors | None) -> Iterator[Judgement]:
 
 @check("driver.known-bad", remedy=_UPDATE, consequence_of=("driver.present",))
 def known_bad(versions: DriverVersions) -> Iterator[Judgement]:
-    """The driver is none with a known fault that hits these hosts."""
+    """The driver is none with a known fault that hits these hosts.
+
+    Some releases time out, hang or miscount on this hardware, and a later patch of the same branch does not.
+    """
     module = versions.module
     if module is None:
         return

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from qwenhost.checks.engine import examine
 from qwenhost.expectations.skus import skus
+from qwenhost.facts import registry
 from qwenhost.records.bundle import Bundle, Capture
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Finding
@@ -19,6 +21,14 @@ HEALTHY = Path(__file__).parent.parent / "bundles" / "a100-sxm4-80gb-x8"
 
 Edit = tuple[str, str, str]
 """Source, text, replacement; every source whose name starts so is edited."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsed_once() -> Iterator[None]:
+    """Parse equal captures once for all tests: parsers are pure, and hundreds of tests share most captures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_parsed", cache(registry._parsed))
+        yield
 
 
 @pytest.fixture(scope="session")
