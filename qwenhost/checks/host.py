@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from qwenhost.checks.declare import Judgement, check, equal, judged
-from qwenhost.facts.hugepages import WHOLE_HOST, Hugepages
-from qwenhost.facts.limits import ConfiguredLimits, ShellLimits
-from qwenhost.facts.sysctl import Sysctl
+from qwenhost.facts.hugepages import WHOLE_HOST, Hugepages, HugepageShortfall
+from qwenhost.facts.sysctl import Sysctl, SysctlAdvice, SysctlFiles
 from qwenhost.facts.transparent_hugepages import TransparentHugepages
 from qwenhost.records.desired import Expectations, HugepagePool, Setting
 from qwenhost.records.finding import Verdict, by_hand, by_role
@@ -19,7 +18,11 @@ TCP_BUFFERS = ("net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_rmem", "n
 PAGES_ASKED = "vm.nr_hugepages"
 DEFAULT_PAGE_KIB = 2048
 
+BACKLOGS = ("net.core.netdev_max_backlog", "net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog")
+
 TUNED = by_role("host_tuning")
+
+NO_SUCH_POOL = by_hand("Declare a node and a page size that this host has: see /sys/devices/system/node.")
 
 
 def _declares(attribute: str) -> Callable[[Expectations], bool]:
@@ -30,42 +33,49 @@ def _declares(attribute: str) -> Callable[[Expectations], bool]:
     "host.hugepages",
     remedy=by_role("host_tuning", "Run qwenhost provision: the role host_tuning reserves them."),
 )
-def hugepages(pools: Hugepages, settings: Sysctl | None, want: Expectations) -> Iterator[Judgement]:
+def hugepages(
+    pools: Hugepages, files: SysctlFiles | None, short: HugepageShortfall | None, want: Expectations
+) -> Iterator[Judgement]:
     """As many hugepages are reserved as were asked for.
 
     The kernel gives fewer when memory is fragmented and reports no error; programs that count on them then
     fall back to small pages, or fail to start.
     """
     for pool in want.hugepages:
-        yield _pool(pool, pools.pages.get((pool.node, pool.size_kib)))
+        yield _pool(pool, pools)
     if not want.hugepages:
-        yield _asked(pools, settings)
+        yield _asked(pools, files, short)
 
 
-def _pool(pool: HugepagePool, got: int | None) -> Judgement:
-    where = "host" if pool.node == WHOLE_HOST else f"node {pool.node}"
+def _pool(pool: HugepagePool, pools: Hugepages) -> Judgement:
+    """Compare one pool; a size or node that the kernel does not list among its own is not there."""
+    got = pools.pages.get((pool.node, pool.size_kib))
+    listed = pool.node != WHOLE_HOST and any(node != WHOLE_HOST for node, _ in pools.pages)
+    absent = got is None and listed
     return judged(
-        f"{where} {pool.size_kib} KiB",
-        None if got is None else got >= pool.pages,
-        observed="not seen" if got is None else f"{got} pages",
+        f"{'host' if pool.node == WHOLE_HOST else f'node {pool.node}'} {pool.size_kib} KiB",
+        False if absent else None if got is None else got == pool.pages,
+        observed="no such pool" if absent else "not seen" if got is None else f"{got} pages",
         expected=f"{pool.pages} pages",
         origin=pool.origin,
+        remedy=NO_SUCH_POOL if absent else None,
     )
 
 
-def _asked(pools: Hugepages, settings: Sysctl | None) -> Judgement:
-    """Nothing is declared: what a setting on the host asks for has to be there all the same."""
-    asked = settings.values.get(PAGES_ASKED) if settings else None
+def _asked(pools: Hugepages, files: SysctlFiles | None, short: HugepageShortfall | None) -> Judgement:
+    """Nothing is declared: what somebody asked for on the host has to be there all the same."""
+    setting = files.values.get(PAGES_ASKED, "") if files else ""
+    asked = short.asked if short else int(setting) if setting.isdigit() else None
     got = pools.pages.get((WHOLE_HOST, DEFAULT_PAGE_KIB))
-    if asked is None or got is None or not asked.isdigit():
+    if asked is None or got is None:
         return Judgement("host", Verdict.SKIP, observed="no hugepages are asked for")
     return judged(
         "host",
-        got >= int(asked),
-        observed=f"{got} pages",
+        got >= asked,
+        observed=f"{got} of {asked} pages",
         expected=f"{asked} pages",
         otherwise=Verdict.WARN,
-        evidence=f"{PAGES_ASKED} = {asked}",
+        evidence=short.line if short else f"{PAGES_ASKED} = {setting}",
         remedy=by_hand("Free and compact memory and reserve them again, or reserve them at boot."),
     )
 
@@ -98,7 +108,26 @@ def tcp_buffers(now: Sysctl, want: Expectations) -> Iterator[Judgement]:
 @check("host.sysctl", remedy=TUNED, applies=_declares("sysctl"), skipped=NO_PROFILE)
 def sysctl(now: Sysctl, want: Expectations) -> Iterator[Judgement]:
     """The other kernel settings are as the profile and the inventory ask, now and not only in a file."""
-    yield from _settings(now, (setting for setting in want.sysctl if setting.key not in TCP_BUFFERS))
+    yield from _settings(now, (setting for setting in want.sysctl if setting.key not in TCP_BUFFERS + BACKLOGS))
+
+
+@check("host.net-backlog", remedy=TUNED)
+def net_backlog(now: Sysctl | None, advice: SysctlAdvice | None, want: Expectations) -> Iterator[Judgement]:
+    """Queues of incoming packets and connections are long enough for bursts.
+
+    When many workers connect at once, a short queue refuses some of them, and the job fails to start.
+    """
+    wanted = [setting for setting in want.sysctl if setting.key in BACKLOGS]
+    seen = now or Sysctl({})
+    yield from _settings(seen, wanted)
+    declared = {setting.key for setting in wanted}
+    for key in advice.keys if advice else ():
+        if key not in declared:
+            yield Judgement(
+                key, Verdict.WARN, seen.values.get(key, "not seen"), "more", advice.line if advice else ""
+            )
+    if not wanted and not advice:
+        yield Judgement("host", Verdict.SKIP, observed=NO_PROFILE)
 
 
 def _settings(now: Sysctl, wanted: Iterable[Setting]) -> Iterator[Judgement]:
@@ -116,43 +145,10 @@ def _settings(now: Sysctl, wanted: Iterable[Setting]) -> Iterator[Judgement]:
 def holds(setting: Setting, value: str) -> bool:
     """Compare token by token; where only raising is wanted, larger numbers hold."""
     wanted, found = setting.value.split(), value.split()
+    if setting.raise_only and found == ["unlimited"]:
+        return True
     if not (setting.raise_only and all(token.isdigit() for token in (*wanted, *found))):
         return wanted == found
     return len(wanted) == len(found) and all(
         int(is_) >= int(least) for is_, least in zip(found, wanted, strict=True)
     )
-
-
-@check("host.memlock", remedy=TUNED, applies=_declares("limits"), skipped=NO_PROFILE)
-def memlock(now: ConfiguredLimits, want: Expectations) -> Iterator[Judgement]:
-    """Programs may pin as much memory as they need.
-
-    NCCL and CUDA pin host buffers; with the login default of a few MiB they fail or go slow ways.
-    """
-    yield from _limit("memlock", now, want)
-
-
-@check("host.nofile")
-def nofile(now: ConfiguredLimits | None, seen: ShellLimits | None, want: Expectations) -> Iterator[Judgement]:
-    """Programs may open as many files as clients and workers need.
-
-    Each connection is an open file; vLLM with eight workers uses up 1024 before it is ready.
-    """
-    if now is not None and want.limits:
-        yield from _limit("nofile", now, want)
-    elif not want.limits:
-        yield Judgement("host", Verdict.SKIP, observed=NO_PROFILE)
-
-
-def _limit(item: str, now: ConfiguredLimits, want: Expectations) -> Iterator[Judgement]:
-    for setting in want.limits:
-        if setting.key == item:
-            value = now.values.get(item, "not configured")
-            yield judged(
-                "limits.d",
-                holds(setting, value),
-                observed=value,
-                expected=setting.value,
-                origin=setting.origin,
-                remedy=TUNED,
-            )

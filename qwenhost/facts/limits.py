@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from qwenhost.facts.kernel_log import KERNEL_LOG, messages
+from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import parses
+from qwenhost.facts.vllm import UNITS, shown_units
 from qwenhost.records.bundle import Capture, Status
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import file, recorded
@@ -15,12 +18,14 @@ OWN = "/etc/security/limits.d/90-qwenhost.conf"
 CONFIGURED = file("limits-qwenhost", OWN)
 SHELL = recorded("ulimit", looks_like=r"^(?:open files|max locked memory)\b.*\(")
 
+EXHAUSTED = recorded("open-files-log", looks_like=r"^.*(?:\[Errno 24\]|: Too many open files)")
+
+FULL = recorded("file-table-log", looks_like=r"^.*VFS: file-max limit \d+ reached")
+
 READABLE: tuple[Status, ...] = ("ok", "missing")
 """A missing file was looked for and is not there: that is an answer here."""
 
-LINE = re.compile(
-    r"^(?P<who>\*|root)\s+(?P<kind>hard|soft|-)\s+(?P<item>\w+)\s+(?P<value>\S+)\s*$", re.MULTILINE
-)
+LINE = re.compile(r"^(?P<who>\*|root)\s+(?P<kind>hard|soft|-)\s+(?P<item>\w+)\s+(?P<value>\S+)\s*$", re.MULTILINE)
 
 ULIMIT = re.compile(r"^(?P<name>open files|max locked memory)\b[^)]*\)\s+(?P<value>\S+)\s*$", re.MULTILINE)
 ITEM = {"open files": "nofile", "max locked memory": "memlock"}
@@ -62,3 +67,79 @@ def shell(capture: Capture) -> ShellLimits:
     if not found:
         raise Unparsable("no limit in it")
     return ShellLimits(found)
+
+
+@dataclass(frozen=True)
+class ServiceLimits:
+    """Instance -> item, such as memlock -> value that systemd gives its vLLM service."""
+
+    values: Mapping[str, Mapping[str, str]]
+
+
+@parses(UNITS)
+def services(capture: Capture) -> ServiceLimits:
+    """Parse the limits of the loaded vLLM services; systemd says infinity for unlimited."""
+    return ServiceLimits(
+        {
+            name: {
+                item: fields[prop].replace("infinity", "unlimited")
+                for item, prop in (("memlock", "LimitMEMLOCK"), ("nofile", "LimitNOFILE"))
+                if prop in fields
+            }
+            for name, fields in shown_units(capture)
+        }
+    )
+
+
+@dataclass(frozen=True)
+class OpenFilesExhausted:
+    """A program had no file descriptor left; `line` is how it said so."""
+
+    line: str
+
+
+@parses(EXHAUSTED)
+def exhausted(capture: Capture) -> OpenFilesExhausted:
+    """Parse a program's log."""
+    found = re.search(EXHAUSTED.looks_like + ".*", capture.text, re.MULTILINE)
+    if not found:
+        raise Unparsable("no such error in it")
+    return OpenFilesExhausted(found[0].strip())
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """Limit of the kernel's file table when it was full, as the kernel log tells; None when it never was."""
+
+    full_at: int | None
+    line: str = ""
+
+    def merge(self, other: FileTable) -> FileTable:
+        """Prefer the log in which it was full."""
+        return other if self.full_at is None else self
+
+
+@parses(KERNEL_LOG)
+def file_table(capture: Capture) -> FileTable:
+    """Search a kernel log; raises Unparsable when no line looks like one."""
+    text = plain(capture.text)
+    if not KERNEL_LOG.recognises(text):
+        raise Unparsable("no kernel log line in it")
+    return _fullness(messages(text))
+
+
+@parses(FULL, trust=1)
+def file_table_full(capture: Capture) -> FileTable:
+    """Parse a piece of a kernel log, with whatever stamps."""
+    table = _fullness(capture.text.splitlines())
+    if table.full_at is None:
+        raise Unparsable("no message about the file table in it")
+    return table
+
+
+def _fullness(lines: Iterable[str]) -> FileTable:
+    for line in lines:
+        found = re.search(r"VFS: file-max limit (\d+) reached", line)
+        if found:
+            return FileTable(int(found[1]), line.strip())
+    return FileTable(None)

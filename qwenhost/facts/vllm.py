@@ -31,7 +31,7 @@ UNITS = command(
     "basic.target",
     "vllm@*",
     "--all",
-    "--property=Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus",
+    "--property=Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,LimitMEMLOCK,LimitNOFILE",
 )
 """basic.target is on every host: where it alone is shown, no instance is loaded."""
 
@@ -105,9 +105,7 @@ def environments(capture: Capture) -> VllmEnvironments:
 def configs(capture: Capture) -> VllmConfigs:
     """Parse the config files; one that is no YAML has no options, and so is not as declared."""
     _refuse_blind(capture, json.loads(capture.text))
-    return VllmConfigs(
-        {found[1]: _options(text) for found, text in matching(capture, rf"{CONFIG}/([^/]+)\.yaml")}
-    )
+    return VllmConfigs({found[1]: _options(text) for found, text in matching(capture, rf"{CONFIG}/([^/]+)\.yaml")})
 
 
 def _refuse_blind(capture: Capture, paths: Mapping[str, str]) -> None:
@@ -129,15 +127,21 @@ def _options(text: str) -> Mapping[str, Any]:
 @parses(UNITS)
 def units(capture: Capture) -> VllmUnits:
     """Parse blocks of `systemctl show`, parted by empty lines."""
-    found: dict[str, VllmUnit] = {}
-    for block in re.split(r"\n\s*\n", capture.text.strip()):
-        fields = dict(line.split("=", 1) for line in block.splitlines())
-        name = re.fullmatch(r"vllm@(.+)\.service", fields["Id"])
-        if name and fields["LoadState"] != "not-found":
-            found[name[1]] = VllmUnit(fields["ActiveState"], fields["Result"], int(fields["NRestarts"] or 0))
-    if "basic.target" not in capture.text:
+    return VllmUnits({name: _unit(fields) for name, fields in shown_units(capture)})
+
+
+def _unit(fields: Mapping[str, str]) -> VllmUnit:
+    return VllmUnit(fields["ActiveState"], fields["Result"], int(fields["NRestarts"] or 0))
+
+
+def shown_units(capture: Capture) -> list[tuple[str, Mapping[str, str]]]:
+    """Return instance and properties of each loaded vllm@NAME.service."""
+    blocks = re.split(r"\n\s*\n", capture.text.strip())
+    units = [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
+    if not any(fields["Id"] == "basic.target" for fields in units):
         raise Unparsable("systemd showed no unit")
-    return VllmUnits(found)
+    named = [(re.fullmatch(r"vllm@(.+)\.service", fields["Id"]), fields) for fields in units]
+    return [(name[1], fields) for name, fields in named if name and fields["LoadState"] != "not-found"]
 
 
 @parses(HEALTH, accepts=ANY)
