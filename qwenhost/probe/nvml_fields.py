@@ -163,11 +163,11 @@ def mig_devices(pynvml: Any, handle: Any, ask: Ask) -> Any:
 
 
 def _mig_device(pynvml: Any, handle: Any, index: int, ask: Ask) -> dict[str, Any] | None:
-    """Return one MIG device, None where there is none at this place."""
+    """Return one MIG device, None where there is none at this place, or MIG mode is off."""
     try:
         device = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index)
     except pynvml.NVMLError as error:
-        if error.value == pynvml.NVML_ERROR_NOT_FOUND:
+        if error.value in (pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_ERROR_NOT_SUPPORTED):
             return None
         return {"index": index, "error": str(error)}
     return {

@@ -135,6 +135,14 @@ def test_mig_devices_keep_their_place(library: Library) -> None:
     ]
 
 
+def test_a_gpu_without_mig_mode_has_no_mig_devices(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: str, index: int) -> str:
+        raise NVMLError(NOT_SUPPORTED)
+
+    monkeypatch.setattr(library, "nvmlDeviceGetMigDeviceHandleByIndex", refuse, raising=False)
+    assert read()["devices"][0]["mig_devices"] == []
+
+
 def test_a_lost_gpu_says_so_in_every_field(library: Library) -> None:
     lost = read()["devices"][1]
     fields = {name: value for name, value in lost.items() if name in ("name", "uuid", "mig_mode_current")}
