@@ -53,7 +53,12 @@ def instances_from_nvml(capture: Capture) -> MigInstances:
 
 
 def _from_nvml(device: Device) -> Iterator[MigInstance]:
+    """Yield a GPU's MIG devices; with MIG off, NVML answers each place with an error."""
+    if get(device, "mig_mode_current") == 0:
+        return
     for mig in get(device, "mig_devices") or ():
+        if "error" in mig:
+            raise Unparsable(f"MIG device {mig['index']} of GPU {device['index']}: {mig['error']}")
         profile = _PROFILE.search(str(mig.get("name") or ""))
         memory = get(mig, "memory_total_bytes")
         yield MigInstance(
