@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from qwenhost.expectations.declared import read_declared
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.host import Host
 from qwenhost.transports import local
-from qwenhost.workflows.asked import standing_sources
+from qwenhost.workflows.asked import sources_of, standing_sources
 from qwenhost.workflows.scrub import HOST_NAME, Scrubber
 
 
@@ -22,7 +23,7 @@ def _fetch(host: Host | None) -> Bundle:
         return local.fetch(standing_sources())
     from qwenhost.transports import ssh  # Fabric costs 0.2 s, and only remote hosts need it
 
-    return ssh.fetch(host, standing_sources())
+    return ssh.fetch(host, sources_of(read_declared(host.variables, host=host.name, where=host.origin)))
 
 
 def scrubbed(bundle: Bundle) -> Bundle:
