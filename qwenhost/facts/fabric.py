@@ -42,6 +42,10 @@ LOG = command(
 )
 
 
+SETTLED = "Successfully configured all the available"
+"""What it says once it runs; refusals before that are over."""
+
+
 @dataclass(frozen=True)
 class FabricManager:
     """None: not seen. `active` is systemd's ActiveState, `installed` false when systemd knows no such
@@ -103,6 +107,7 @@ def said_in_log(capture: Capture) -> FabricManager:
     text = plain(capture.text)
     if not LOG.recognises(text):
         raise Unparsable("no line of the fabric manager in it")
+    text = text.rpartition(SETTLED)[2]
     refusals = re.findall(rf"interface version ({PATTERN}) do(?:es)?n'?t match.*?version ({PATTERN})", text)
     idle = re.search(r"NV_WARN_NOTHING_TO_DO|Nothing to do", text)
     failed = re.search(r"Failed with result|status=1/FAILURE|failed to start", text, re.IGNORECASE)
