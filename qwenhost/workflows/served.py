@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from qwenhost.expectations.declared import Declared
+from qwenhost.expectations.declared import Declared, read_declared
 from qwenhost.records.desired import Serving
-from qwenhost.records.errors import QwenhostError
-from qwenhost.records.finding import Finding
+from qwenhost.records.errors import HostUnreachable, QwenhostError
+from qwenhost.records.finding import Finding, HostReport
 from qwenhost.records.host import Host
 from qwenhost.workflows.requests import Fetch, Response
-from qwenhost.workflows.smoke import QUESTION, answer_text, smoke
+from qwenhost.workflows.smoke import EXPECT, QUESTION, answer_text, smoke
 
 KEY_FILE = "/etc/qwenhost/vllm/api_key"
 """Written by the role vllm_service, readable by root alone."""
@@ -58,13 +58,15 @@ def fetches(declared: Declared, send: SendHttp) -> Iterator[tuple[str, Fetch]]:
         yield instance.name, HostFetch(f"http://127.0.0.1:{instance.port}", send)
 
 
-def smoke_instances(declared: Declared, send: SendHttp, question: str = QUESTION) -> tuple[Finding, ...]:
+def smoke_instances(
+    declared: Declared, send: SendHttp, question: str = QUESTION, expect: str = EXPECT
+) -> tuple[Finding, ...]:
     """Smoke-test every declared instance."""
     model = declared.serving.model_name if declared.serving else ""
     return tuple(
         finding
         for name, fetch in fetches(declared, send)
-        for finding in smoke(f"vllm@{name}", KEY_ON_HOST, model, question=question, fetch=fetch)
+        for finding in smoke(f"vllm@{name}", KEY_ON_HOST, model, question=question, expect=expect, fetch=fetch)
     )
 
 
@@ -83,3 +85,18 @@ def ask(host: Host, serving: Serving, instance: str, question: str) -> str:
     port = ports[instance] if instance else serving.instances[0].port
     fetch = HostFetch(f"http://127.0.0.1:{port}", over_ssh(host))
     return answer_text(fetch, KEY_ON_HOST, serving.model_name, question)
+
+
+def smoke_hosts(hosts: Sequence[Host], question: str = QUESTION, expect: str = EXPECT) -> tuple[HostReport, ...]:
+    """Smoke-test the declared instances of hosts, one host after the other."""
+    return tuple(_smoke_host(host, question, expect) for host in hosts)
+
+
+def _smoke_host(host: Host, question: str, expect: str) -> HostReport:
+    declared = read_declared(host.variables, host=host.name, where=host.origin)
+    if declared.serving is None:
+        return HostReport(host.name, "", (), notes={"smoke": "nothing is declared to be served"})
+    try:
+        return HostReport(host.name, "", smoke_instances(declared, over_ssh(host), question, expect))
+    except HostUnreachable as error:
+        return HostReport(host.name, "", (), error=str(error), hint=error.hint)
