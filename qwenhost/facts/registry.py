@@ -94,13 +94,14 @@ def read(bundle: Bundle, fact: type[Fact]) -> Seen[Fact] | Unseen:
     reasons: list[str] = []
     seen: Seen[Fact] | None = None
     for value, capture in _values(bundle, ways, reasons):
-        if seen is None:
-            seen = Seen(value, (capture,))
-        else:
-            seen = Seen(seen.fact.merge(value), (*seen.captures, capture))  # type: ignore[attr-defined]
+        seen = Seen(value, (capture,)) if seen is None else _merged(seen, value, capture)
         if not hasattr(fact, "merge"):
             break
     return seen or Unseen(tuple(dict.fromkeys(way.source.name for way in ways)), "; ".join(reasons))
+
+
+def _merged(seen: Seen[Any], value: Any, capture: Capture) -> Seen[Any]:
+    return Seen(seen.fact.merge(value), (*seen.captures, capture))
 
 
 def _values(bundle: Bundle, ways: list[Parser], reasons: list[str]) -> Iterator[tuple[Any, Capture]]:
