@@ -66,7 +66,8 @@ def running(
         yield skip(HOST, "no NVSwitch")
         return
     not_ready = errors.of("not ready") if errors else None
-    if manager is None or manager.running is None or (there is None and not not_ready):
+    symptom = not_ready is not None or (manager is not None and manager.mismatch is not None)
+    if manager is None or manager.running is None or (there is None and not symptom):
         return
     observed = "not installed" if manager.installed is False else manager.active or ""
     evidence = manager.evidence or (not_ready.line if not_ready else "")

@@ -75,13 +75,13 @@ def _against(gpu: GpuLinks, expected: int, origin: str, virtual: bool) -> Judgem
 
 def _against_peers(gpu: GpuLinks, most: int, want: Expectations) -> Judgement:
     """Judge without a product's figure: by the links that the GPU lists itself, and by its peers."""
-    if not gpu.up and (_bridged_form(want) or most == 0):
+    if not gpu.up and (_bridged_form(want) or (most == 0 and "SXM" not in gpu.name)):
         return note(gpu.subject, f"{_told(gpu)}: no bridge, or none in use")
     lacking = bool(gpu.down) or len(gpu.up) < most
     worst = Verdict.WARN if _bridged_form(want) else Verdict.FAIL
     return judged(
         gpu.subject,
-        not lacking,
+        not lacking and most > 0,
         observed=_told(gpu),
         expected=f"{most} links up, as its peers",
         otherwise=worst,

@@ -12,7 +12,7 @@ from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import Source, command
 
 _BUILD_FAILED = r"Bad return status for module build on kernel:|module build .*failed|Error! .*dkms\.conf"
-_REJECTED = r"could not insert '?nvidia'?: Key was rejected by service|Key was rejected by service"
+_REJECTED = r"Key was rejected by service|could not insert '?nvidia'?: Required key not available"
 
 STATUS = command(
     "dkms", "dkms", "status", looks_like=r"^nvidia[^\s,/:]*[/,] ?\d[\w.]*(?:, .*)?: (?:added|built|installed)"
