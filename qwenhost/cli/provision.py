@@ -44,7 +44,7 @@ def command(
     """
     options = ProvisionOptions(inventory, check=check, diff=diff, force=force)
     before = survey(load_hosts(inventory, limit))
-    for line in plan_lines(before.plans, force):
+    for line in plan_lines(before.reports, before.plans, force):
         click.echo(line, err=True)
     _agree(before, options, yes)
     with Progress(before.to_change(force), sys.stderr, verbose=verbose, output=diff) as progress:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from qwenhost.records.finding import Finding
+from qwenhost.records.finding import Finding, HostReport
 from qwenhost.records.plan import Plan
 
 SHOWN = 4
 """Findings named per role; the rest are counted."""
 
 
-def plan_lines(plans: Mapping[str, Plan], force: bool) -> Iterator[str]:
+def plan_lines(reports: Mapping[str, HostReport], plans: Mapping[str, Plan], force: bool) -> Iterator[str]:
     """Yield the plan, host by host."""
     for host, plan in plans.items():
-        if plan.blockers and not force:
+        if reports[host].error:
+            yield f"{host}: not examined, nothing will be changed here"
+        elif plan.blockers and not force:
             yield f"{host}: stopped, nothing will be changed here ({len(plan.blockers)} that no role can fix)"
             yield from (f"  {finding.check} {finding.subject}: {_what(finding)}" for finding in plan.blockers)
         elif plan.steps:
