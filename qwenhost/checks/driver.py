@@ -23,7 +23,7 @@ _UPDATE = by_hand("Install a driver of a supported branch that is new enough, th
 @check(
     "driver.present",
     remedy=by_hand("Install the driver for the running kernel and load it: modprobe nvidia says why it does not."),
-    consequence_of=("driver.secure-boot", "driver.dkms", "pcie.bars", "gpu.on-bus", "gpu.gsp"),
+    consequence_of=("driver.secure-boot", "driver.dkms", "driver.nouveau", "pcie.bars", "gpu.on-bus", "gpu.gsp"),
 )
 def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
     """The NVIDIA driver is loaded and answers in time.
@@ -193,3 +193,27 @@ def dkms(modules: DkmsModules | None, log: ModuleLog | None, answer: DriverAnswe
         subject = f"nvidia {module.version} {module.kernel}".strip()
         verdict = Verdict.PASS if module.state == "installed" else Verdict.WARN
         yield Judgement(subject, verdict, module.state, "installed")
+
+
+@check(
+    "driver.nouveau",
+    remedy=by_hand("Blacklist nouveau, build the initramfs anew, and reboot."),
+)
+def nouveau(
+    pci: PciDevices | None, kernel: KernelEvents | None, answer: DriverAnswer | None
+) -> Iterator[Judgement]:
+    """No other driver holds the GPUs.
+
+    Where nouveau bound a GPU first, the NVIDIA module is loaded and finds nothing that it may use. A GPU
+    on the way to a virtual machine (vfio-pci) is meant to be held.
+    """
+    held = [device for device in pci.gpus if device.driver in ("nouveau", "nvidiafb")] if pci else []
+    for device in held:
+        yield Judgement(f"gpu {device.bus_id}", Verdict.FAIL, f"held by {device.driver}", "nvidia")
+    told = kernel.of("other-driver") if kernel else ()
+    if told and not held:
+        answers = answer is not None and answer.state == "ok"
+        verdict = Verdict.NOTE if answers else Verdict.FAIL
+        yield Judgement(HOST, verdict, "another driver holds GPUs", "nvidia", evidence=told[-1].text)
+    elif not held and (kernel is not None or (pci and any(device.driver for device in pci.gpus))):
+        yield Judgement(HOST, Verdict.PASS, "no other driver")

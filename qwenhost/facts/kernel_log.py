@@ -73,6 +73,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("api-mismatch", re.compile(r"NVRM: API mismatch")),
     ("bar-invalid", re.compile(r"NVRM: .*PCI I/O region assigned to your NVIDIA device is invalid")),
     ("unsupported", re.compile(r"NVRM: .*not supported by (?:the|open) .*nvidia", re.IGNORECASE)),
+    ("other-driver", re.compile(r"obtained ownership of the NVIDIA device")),
     ("module-loaded", re.compile(r"NVRM: loading NVIDIA UNIX .*Kernel Module")),
     (
         "key-rejected",
@@ -89,7 +90,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("aer", re.compile(r"AER: .*error.* received|PCIe Bus Error: severity=", re.IGNORECASE)),
 )
 
-_HOST_WIDE = frozenset({"module-loaded", "secure-boot", "key-rejected", "api-mismatch"})
+_HOST_WIDE = frozenset({"module-loaded", "other-driver", "secure-boot", "key-rejected", "api-mismatch"})
 
 _EVIDENCE_LENGTH = 300
 
