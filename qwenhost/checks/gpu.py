@@ -211,7 +211,6 @@ def _xid(where: str, number: int, events: list[KernelEvent]) -> Judgement:
 @check(
     "gpu.gsp",
     remedy=by_hand("Reset the GPU or reboot; if it returns, update the driver."),
-    consequence_of=("driver.versions-agree",),
 )
 def gsp(gpus: Gpus | None, versions: DriverVersions | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     """The GPU's own system processor (GSP) answers, with firmware of the driver's version.
