@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged
-from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each
+from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each_outside_mig
 from qwenhost.expectations.driver_tables import xid, xids
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvents
@@ -27,7 +27,7 @@ def row_remap_pending(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
     flagged = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_pending} if gpus else set()
     yield from _from_log(kernel, 63, Verdict.WARN, flagged)
     if gpus:
-        yield from each(gpus, lambda gpu: gpu.remap_pending, _pending)
+        yield from each_outside_mig(gpus, lambda gpu: gpu.remap_pending, _pending)
 
 
 def _pending(gpu: Gpu, waits: bool) -> Judgement:
@@ -64,7 +64,7 @@ def row_remap_failure(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
     flagged = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_failure} if gpus else set()
     yield from _from_log(kernel, 64, Verdict.FAIL, flagged)
     if gpus:
-        yield from each(gpus, lambda gpu: gpu.remap_failure, _failed)
+        yield from each_outside_mig(gpus, lambda gpu: gpu.remap_failure, _failed)
 
 
 def _failed(gpu: Gpu, failed: bool) -> Judgement:

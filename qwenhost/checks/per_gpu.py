@@ -5,9 +5,10 @@ unknown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TypeVar
 
-from qwenhost.checks.declare import Judgement, skip
+from qwenhost.checks.declare import Judgement, note, skip
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.records.finding import Verdict
 
@@ -31,3 +32,13 @@ def each(
             yield Judgement(gpu.subject, Verdict.UNKNOWN, observed="not seen")
         else:
             yield judge(gpu, seen)
+
+
+def each_outside_mig(
+    gpus: Gpus, value: Callable[[Gpu], Value | None], judge: Callable[[Gpu, Value], Judgement]
+) -> Iterator[Judgement]:
+    """As `each`, for what the driver does not tell of a partitioned GPU: there it is a note that it is blind."""
+    blind = tuple(gpu for gpu in gpus.gpus if gpu.mig and value(gpu) is None)
+    for gpu in blind:
+        yield note(gpu.subject, "cannot be read while MIG is on")
+    yield from each(replace(gpus, gpus=tuple(gpu for gpu in gpus.gpus if gpu not in blind)), value, judge)

@@ -69,9 +69,7 @@ class Progress:
         from rich.live import Live
 
         started = time.monotonic()
-        with Live(
-            console=Console(file=self.stream, highlight=False), transient=True, auto_refresh=False
-        ) as live:
+        with Live(console=Console(file=self.stream, highlight=False), transient=True, auto_refresh=False) as live:
             while True:
                 try:
                     event = self._events.get(timeout=REFRESH_SECONDS)
