@@ -73,9 +73,7 @@ def _unit(name: str, unit: VllmUnit | None) -> Judgement:
     failed = f" ({unit.result})" if unit.result not in ("", "success") else ""
     if unit.state == "active" and unit.restarts:
         return Judgement(subject, Verdict.NOTE, f"active{restarted}", "active, no restarts")
-    return judged(
-        subject, unit.state == "active", observed=unit.state + failed + restarted, expected="active"
-    )
+    return judged(subject, unit.state == "active", observed=unit.state + failed + restarted, expected="active")
 
 
 @check(

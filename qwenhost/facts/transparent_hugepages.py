@@ -27,9 +27,7 @@ class TransparentHugepages:
 @parses(ENABLED)
 def mode(capture: Capture) -> TransparentHugepages:
     """Parse "always [madvise] never", or the word alone."""
-    found = re.search(r"\[(\w+)\]", capture.text) or re.fullmatch(
-        r"\s*(always|madvise|never)\s*", capture.text
-    )
+    found = re.search(r"\[(\w+)\]", capture.text) or re.fullmatch(r"\s*(always|madvise|never)\s*", capture.text)
     if not found:
         raise Unparsable(f"no mode in {capture.text.strip()!r}")
     return TransparentHugepages(found[1])

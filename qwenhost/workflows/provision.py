@@ -68,12 +68,9 @@ def provision(before: Survey, options: ProvisionOptions, observe: Observer) -> t
     run = run_playbook("provision", _playbook_options(options, names), observe)
     after = {name: before.reports[name] for name in names}
     if not options.check:
-        after = {
-            report.host: report for report in examine_hosts([h for h in before.hosts if h.name in names])
-        }
+        after = {report.host: report for report in examine_hosts([h for h in before.hosts if h.name in names])}
     return tuple(
-        _told(after[name], run, options) if name in after else report
-        for name, report in before.reports.items()
+        _told(after[name], run, options) if name in after else report for name, report in before.reports.items()
     )
 
 
