@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -53,10 +54,8 @@ def ask(check: Check, see: See, want: Expectations) -> Iterator[Finding]:
 
 
 def _arguments(check: Check, see: See, want: Expectations) -> tuple[dict[str, Any], Unseen | None]:
-    hints = get_type_hints(check.judge)
-    hints.pop("return", None)
     arguments: dict[str, Any] = {}
-    for name, hint in hints.items():
+    for name, hint in _parameters(check.judge):
         if hint is Expectations:
             arguments[name] = want
             continue
@@ -69,6 +68,12 @@ def _arguments(check: Check, see: See, want: Expectations) -> tuple[dict[str, An
         else:
             arguments[name] = answer.fact
     return arguments, None
+
+
+@cache
+def _parameters(judge: Callable[..., Any]) -> tuple[tuple[str, Any], ...]:
+    """Return the parameters of a check with their types (resolving those costs more than most judgements)."""
+    return tuple((name, hint) for name, hint in get_type_hints(judge).items() if name != "return")
 
 
 def _optional(hint: Any) -> tuple[type[Any], bool]:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from qwenhost.checks import engine
 from qwenhost.checks.engine import examine
 from qwenhost.expectations.skus import skus
 from qwenhost.facts import registry
@@ -19,6 +21,8 @@ from qwenhost.transports.recorded import read
 
 HEALTHY = Path(__file__).parent.parent / "bundles" / "a100-sxm4-80gb-x8"
 
+ReadFact = Callable[[Bundle, type[Any]], Any]
+
 Edit = tuple[str, str, str]
 """Source, text, replacement; every source whose name starts so is edited."""
 
@@ -28,7 +32,23 @@ def parsed_once() -> Iterator[None]:
     """Parse equal captures once for all tests: parsers are pure, and hundreds of tests share most captures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_parsed", cache(registry._parsed))
+        patch.setattr(registry, "read", _merged_once(registry.read))
+        patch.setattr(engine, "read", registry.read)
         yield
+
+
+def _merged_once(read_fact: ReadFact) -> ReadFact:
+    """Merge a fact once per set of captures that have a part in it."""
+    known: dict[Any, Any] = {}
+
+    def read_once(bundle: Bundle, fact: type[Any]) -> Any:
+        names = {parser.source.name for parser in registry.parsers() if parser.fact is fact}
+        key = (fact, *(item for item in bundle.captures if item.source in names))
+        if key not in known:
+            known[key] = read_fact(bundle, fact)
+        return known[key]
+
+    return read_once
 
 
 @pytest.fixture(scope="session")
