@@ -21,7 +21,7 @@ PAGE_SIZES_KIB = {"2M": 2048, "1G": 1048576}
 ALL = "all"
 """In qwenhost_mig: every GPU that is not named."""
 
-RUN_SWITCHES = ("qwenhost_force",)
+RUN_SWITCHES = ("qwenhost_force", "qwenhost_reboot", "qwenhost_roles")
 """Variables that steer a run and declare nothing."""
 
 SYSCTL_KEY = re.compile(r"[a-z][\w-]*(\.[\w*-]+)+")

@@ -100,14 +100,19 @@ def connected(host: Host, options: SshOptions) -> Iterator[paramiko.SSHClient]:
 
 
 def _close(connection: fabric.Connection) -> None:
-    """Close a connection and, where it went through a proxy command, end that and wait for it."""
+    """Close a connection, also one that only half came about, and the jump hosts or command it went through.
+
+    A transport left open on a command that ended spins on its empty output.
+    """
     proxy = getattr(connection.client.get_transport(), "sock", None)
     with contextlib.suppress(OSError, EOFError):
-        connection.close()
+        connection.client.close()
     if isinstance(proxy, paramiko.ProxyCommand):
         proxy.process.kill()
         with proxy.process:  # closes its pipes and waits
             pass
+    if isinstance(connection.gateway, fabric.Connection):
+        _close(connection.gateway)
 
 
 def _connection(options: SshOptions) -> fabric.Connection:

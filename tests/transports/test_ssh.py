@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import paramiko
 import pytest
 
 from qwenhost.records.errors import HostUnreachable
@@ -52,6 +54,13 @@ def test_through_a_jump_host(server: Server) -> None:
 def test_through_a_proxy_command(server: Server) -> None:
     relay = f"{sys.executable} {Path(__file__).with_name('relay.py')} %h %p"
     assert ssh.fetch(server.host(ssh_args=f"-o ProxyCommand='{relay}'"), SOURCES).of("kernel")
+
+
+def test_nothing_runs_on_after_a_proxy_command_that_ends_at_once(server: Server) -> None:
+    host = server.host(ssh_args=f"-o ProxyCommand='{sys.executable} -c pass'")
+    with pytest.raises(HostUnreachable, match="^lab1: "):
+        ssh.fetch(host, SOURCES)
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, paramiko.Transport)]
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         _, options = self.validate_argument_spec(
             {
                 "stop_at_blockers": {"type": "bool", "default": False},
+                "only": {"type": "list", "elements": "str", "default": []},
                 "require": {"type": "str", "choices": list(REQUIRED), "default": "nothing"},
             }
         )
@@ -56,7 +57,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         plan = make_plan(report.findings)
         return {
             "changed": False,
-            "roles": list(plan.roles),
+            "roles": [role for role in plan.roles if role in options["only"] or not options["only"]],
             "settings": role_settings(bundle, declared),
             "report": host_part(report),
             **_refusal(report, plan, options),

@@ -13,6 +13,11 @@ options:
     description: Fail the host when something failed, or could not be seen, that no role can put right.
     type: bool
     default: false
+  only:
+    description: Return only these of the roles that are needed; empty for all.
+    type: list
+    elements: str
+    default: []
   require:
     description:
       - V(nothing) only reports. V(no-failures) fails the host on any failed finding.
