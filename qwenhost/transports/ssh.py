@@ -104,10 +104,12 @@ def _close(connection: fabric.Connection) -> None:
 
     A transport left open on a command that ended spins on its empty output.
     """
-    proxy = getattr(connection.client.get_transport(), "sock", None)
+    transport = connection.client.get_transport()
     with contextlib.suppress(OSError, EOFError):
         connection.client.close()
+    proxy = getattr(transport, "sock", None)
     if isinstance(proxy, paramiko.ProxyCommand):
+        transport.join(CONNECT_SECONDS)  # it uses the pipes and signals the process for a moment more
         proxy.process.kill()
         with proxy.process:  # closes its pipes and waits
             pass
