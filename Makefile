@@ -1,6 +1,7 @@
 # make demo   two simulated A100 hosts from bare to serving (root)
 # make test   all tests; those that converge lab hosts need root and are skipped without it
-# make test-fast, make lint, make lab-down
+# make test-fast   those that take under a minute; make test-slow, make test-lab: the others
+# make lint, make lab-down
 
 SHELL := /bin/bash
 VENV := .venv
@@ -10,7 +11,7 @@ LAB_PACKAGES := systemd-container mmdebstrap iproute2 openssh-client gcc libc6-d
 TEST_PACKAGES := openssh-server openssh-client gcc libc6-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-lab lint lab-down venv lab-ready need-root
+.PHONY: help demo test test-fast test-slow test-lab lint lab-down venv lab-ready need-root
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -35,12 +36,16 @@ lab-down: need-root venv
 
 test-fast: venv
 	@scripts/apt-missing $(TEST_PACKAGES)
-	@$(BIN)/python -m pytest -n 2 -m "not lab"
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not lab and not slow"
+
+test-slow: venv
+	@scripts/apt-missing $(TEST_PACKAGES)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow and not lab"
 
 test-lab: lab-ready
 	@$(BIN)/python -m pytest -m lab
 
-test: test-fast
+test: test-fast test-slow
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) --no-print-directory test-lab; \
 	else echo "The tests that converge lab hosts need root and did not run: 'sudo make test' runs them."; fi
 

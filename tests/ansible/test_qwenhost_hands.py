@@ -59,6 +59,7 @@ def play(root: Path, *arguments: str, key: str = "vm.swappiness") -> dict[str, A
     return result
 
 
+@pytest.mark.slow
 def test_check_then_change_then_nothing(setting: Path) -> None:
     root = setting.parents[3]
     checked = play(root, "--check", "--diff")
@@ -74,6 +75,7 @@ def test_check_then_change_then_nothing(setting: Path) -> None:
     assert not list(root.glob("ansible/tmp/ansible-tmp-*"))
 
 
+@pytest.mark.slow
 def test_failure_is_the_hands_own_line(setting: Path) -> None:
     failed = play(setting.parents[3], key="vm.nonesuch")
     assert failed["failed"] is True

@@ -71,10 +71,10 @@ def hands(archive: Path, root: Path) -> Hands:
 
 
 @pytest.fixture(scope="session")
-def nvml_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def nvml_cache(native_cache: Path) -> Path:
     if not (shutil.which("gcc") or shutil.which("cc")):
         pytest.skip("the simulated NVML needs a C compiler")
-    return tmp_path_factory.mktemp("nvml")
+    return native_cache
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ def rendered(name: str, **variables: Any) -> str:
     return str(Templar(loader=DataLoader(), variables=everything).template(trust_as_template(text)))
 
 
+@pytest.mark.slow
 def test_preview_names_every_change_and_changes_nothing(root: Path) -> None:
     played = preview(root, "host_tuning", TUNING)
     assert played.status == 0, played.output
@@ -72,12 +73,14 @@ def test_preview_names_every_change_and_changes_nothing(root: Path) -> None:
     assert {name: (root / name).read_text() for name in SETTINGS} == SETTINGS
 
 
+@pytest.mark.slow
 def test_a_setting_that_this_kernel_lacks_is_named(root: Path) -> None:
     played = preview(root, "host_tuning", {"host_tuning_sysctl": {"vm.no_such_setting": "1"}})
     assert played.status == 2
     assert any("vm.no_such_setting" in message for message in played.failures), played.output
 
 
+@pytest.mark.slow
 def test_arguments_are_checked_before_anything_runs(root: Path) -> None:
     played = preview(root, "host_tuning", {"host_tuning_transparent_hugepages": "sometimes"})
     assert played.status == 2
@@ -85,6 +88,7 @@ def test_arguments_are_checked_before_anything_runs(root: Path) -> None:
     assert not any(task.startswith("Bring") for task in played.tasks)
 
 
+@pytest.mark.slow
 def test_nothing_is_done_for_no_layout(root: Path) -> None:
     played = preview(root, "gpu_partitions", {"gpu_partitions_layout": []})
     assert played.status == 0, played.output
@@ -92,6 +96,7 @@ def test_nothing_is_done_for_no_layout(root: Path) -> None:
     assert not any("Partition" in task for task in played.tasks)
 
 
+@pytest.mark.slow
 def test_a_pending_mode_is_refused_in_one_line(root: Path) -> None:
     (root / "action").mkdir()
     (root / "action/qwenhost_hands.py").write_text(HANDS_DOUBLE)

@@ -21,11 +21,10 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def cache(native_cache: Path) -> Iterator[Path]:
     patch = pytest.MonkeyPatch()
-    folder = tmp_path_factory.mktemp("native")
-    patch.setattr(build, "CACHE", folder)
-    yield folder
+    patch.setattr(build, "CACHE", native_cache)
+    yield native_cache
     patch.undo()
 
 
