@@ -1,0 +1,54 @@
+"""What a run says away from a terminal: a plain line per thing that matters, in order."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from qwenhost.records.task_event import TaskEvent, TaskKind
+from qwenhost.reports.progress import Progress
+
+
+def shown(*events: TaskEvent, verbose: bool = False, output: bool = False) -> list[str]:
+    stream = io.StringIO()
+    with Progress(["h1"], stream, verbose=verbose, output=output) as progress:
+        for event in events:
+            progress(event)
+    return stream.getvalue().splitlines()
+
+
+def test_changes_and_failures_leave_a_line_in_their_order() -> None:
+    lines = shown(
+        TaskEvent("start", "h1", "Examine"),
+        TaskEvent("ok", "h1", "Examine"),
+        TaskEvent("changed", "h1", "Write limits", role="host_tuning"),
+        TaskEvent("failed", "h1", "Start the service", role="vllm_service", message="port 8000 is taken"),
+    )
+    assert lines == [
+        "h1  changed  host_tuning: Write limits",
+        "h1  failed  vllm_service: Start the service: port 8000 is taken",
+    ]
+
+
+@pytest.mark.parametrize("kind", ["ok", "skipped"])
+def test_the_uneventful_is_told_only_on_request(kind: TaskKind) -> None:
+    event = TaskEvent(kind, "h1", "Examine")
+    assert shown(event) == []
+    assert shown(event, verbose=True) == [f"h1  {kind}  Examine"]
+
+
+def test_a_lost_host_is_told_with_the_reason() -> None:
+    lines = shown(TaskEvent("unreachable", "h1", "Examine", message="no route"))
+    assert lines == ["h1  unreachable  Examine: no route"]
+
+
+def test_diffs_follow_their_change_where_they_were_asked_for() -> None:
+    event = TaskEvent("changed", "h1", "Write limits", output="\n--- before\n+++ after\n\n")
+    assert shown(event) == ["h1  changed  Write limits"]
+    assert shown(event, output=True) == ["h1  changed  Write limits", "--- before", "+++ after"]
+
+
+def test_plain_lines_hold_no_control_characters() -> None:
+    lines = shown(TaskEvent("changed", "h1", "[bold]x[/bold]"))
+    assert lines == ["h1  changed  [bold]x[/bold]"]
