@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from qwenhost.records.bundle import Bundle
@@ -12,6 +12,9 @@ from qwenhost.records.host import Host
 
 AT_ONCE = 32
 """Hosts that are asked at the same time."""
+
+TURN_SECONDS = 0.2
+"""Waiting goes in turns: an interrupt that another thread takes does not wake the main one."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,10 @@ def fetch_all(hosts: Iterable[Host], fetch: Callable[[Host], Bundle], at_once: i
     """
     pool = ThreadPoolExecutor(max_workers=at_once)
     try:
-        yield from pool.map(lambda host: _ask(host, fetch), hosts)
+        for future in [pool.submit(_ask, host, fetch) for host in hosts]:
+            while not future.done():
+                wait([future], timeout=TURN_SECONDS)
+            yield future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
