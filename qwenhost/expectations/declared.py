@@ -157,6 +157,9 @@ READERS: Mapping[str, tuple[str, Callable[[Reader, Any], Any]]] = {
 """Variable -> field of Declared, and how it is read."""
 
 
+LAYOUT_HINT = "an instance needs its own compute and memory slices; data/mig has the profiles of each board"
+
+
 def _check_partitions(reader: Reader, declared: Declared) -> None:
     """Refuse layouts that the declared board cannot have."""
     if declared.mig is None:
@@ -170,4 +173,4 @@ def _check_partitions(reader: Reader, declared: Declared) -> None:
         if layout and declared.sku is not None:
             reason = obstacle(declared.sku.mig, layout) if declared.sku.mig else "this board has no MIG table"
             if reason:
-                reader.refuse(key, f"{', '.join(layout)} on {declared.sku.name}: {reason}")
+                reader.refuse(key, f"{', '.join(layout)} on {declared.sku.name}: {reason}", LAYOUT_HINT)

@@ -91,7 +91,8 @@ def _refuse_broken_yaml(path: Path) -> None:
 
 def _entries(path: Path, limit: str) -> list[Entry]:
     """Return each host that Ansible would work on."""
-    from ansible.errors import AnsibleError  # Ansible costs 0.5 s to import
+    from ansible import constants  # Ansible costs 0.5 s to import
+    from ansible.errors import AnsibleError
     from ansible.inventory.manager import InventoryManager
     from ansible.parsing.dataloader import DataLoader
     from ansible.vars.manager import VariableManager
@@ -107,6 +108,7 @@ def _entries(path: Path, limit: str) -> list[Entry]:
                 unread.append(str(source))
             return parsed
 
+    constants.HOST_PATTERN_MISMATCH = "error"  # a mistyped --limit would only be warned of
     try:
         loader = DataLoader()
         inventory = Inventory(loader=loader, sources=[str(path.resolve())])
@@ -120,7 +122,13 @@ def _entries(path: Path, limit: str) -> list[Entry]:
             _entry(loader, str(host.name), variables.get_vars(host=host)) for host in inventory.get_hosts("all")
         ]
     except AnsibleError as error:
-        raise QwenhostError(f"{path}: {' '.join(str(error).split())}") from error
+        raise QwenhostError(f"{path}: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    nobody = re.search(r"host pattern, ignoring: (.+)", text)
+    return f"no host matches {nobody[1]!r}" if nobody else text
 
 
 def _entry(loader: Any, name: str, variables: Mapping[str, Any]) -> Entry:
