@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import socket
 import subprocess
 import time
@@ -46,7 +47,7 @@ class Server:
             "lab1",
             address=ADDRESS,
             port=self.port,
-            user=os.environ.get("USER") or "root",
+            user=pwd.getpwuid(os.geteuid()).pw_name,
             key_file=str(self.folder / "user_key"),
             known_hosts_file=str(self.folder / "known_hosts"),
         )
@@ -58,6 +59,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Start sshd and end it after the tests."""
     if not SSHD.exists():
         pytest.skip("openssh-server is not installed")
+    if pwd.getpwuid(os.geteuid()).pw_shell.endswith(("nologin", "false")):
+        pytest.skip("this user may not log in")
     if os.geteuid() == 0:
         PRIVILEGE_SEPARATION.mkdir(exist_ok=True)
     folder = tmp_path_factory.mktemp("sshd")
