@@ -109,7 +109,8 @@ def test_an_interrupt_ends_at_once_though_a_host_is_silent() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a background job ignores it
+        # A background job ignores interrupts, and its children inherit that.
+        heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
         code = f"{heard}; from qwenhost.cli.main import main; main()"
         command = [sys.executable, "-c", code, "doctor", f"root@127.0.0.1:{silent.getsockname()[1]}"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT)
