@@ -72,7 +72,7 @@ class Provisioned:
         return done.output.strip()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisioned]:
     try:
         network.refuse_overlap(LAB)
