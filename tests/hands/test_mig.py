@@ -14,6 +14,8 @@ from qwenhost.lab.simulator import faults
 from qwenhost.lab.simulator.guest import state
 from tests.hands.conftest import Hands
 
+pytestmark = pytest.mark.slow
+
 HALVES = ["3g.40gb", "3g.40gb"]
 
 

@@ -92,6 +92,7 @@ def test_sources_are_read_at_the_same_time() -> None:
     assert time.monotonic() - started < 7  # one after the other: 14 s
 
 
+@pytest.mark.slow
 def test_the_probe_ends_when_every_source_hangs(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
