@@ -1,4 +1,4 @@
-"""Archives that a host runs with its own `python3`: the probe, which reads, and the hands, which change."""
+"""Archives that a host runs with its own `python3`: the probe reads, the hands change, trials load its GPUs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from qwenhost.records.errors import FAILED, QwenhostError
 PACKAGE = Path(__file__).parent
 OLDEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 ROOT_INIT = '"""The part of qwenhost that runs on a host."""\n'
+READS_NVML = ("probe", "hands")
 ENTRY = "from qwenhost.{part}.main import main\n\nmain()\n"
 
 
@@ -26,6 +27,12 @@ def probe_zipapp() -> bytes:
 def hands_zipapp() -> bytes:
     """Return the hands as a zipapp: `python3 hands.pyz ACT [--check] < request.json`."""
     return _zipapp("hands")
+
+
+@cache
+def trials_zipapp() -> bytes:
+    """Return the trials as a zipapp: `python3 trials.pyz < request.json > bundle.json`."""
+    return _zipapp("trials")
 
 
 def _zipapp(part: str) -> bytes:
@@ -46,7 +53,8 @@ def _members(part: str) -> dict[str, bytes]:
     members = {f"qwenhost/{part}/{path.name}": path.read_bytes() for path in folder.glob("*.py")}
     members["qwenhost/__init__.py"] = ROOT_INIT.encode()
     members["__main__.py"] = ENTRY.format(part=part).encode()
-    members["pynvml.py"] = _pynvml().read_bytes()
+    if part in READS_NVML:
+        members["pynvml.py"] = _pynvml().read_bytes()
     return members
 
 

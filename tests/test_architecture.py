@@ -22,8 +22,8 @@ FUNCTION_LINES = 50
 
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "model", "base", "core"}
 
-ON_HOSTS = ("probe", "hands")
-"""Packages that run on a host's own Python, with nothing but its standard library and NVML's bindings."""
+ON_HOSTS = ("probe", "hands", "trials")
+"""Packages that run on a host's own Python: its standard library, NVML's bindings, and PyTorch for trials."""
 
 RESERVED = {
     "click": ("qwenhost/cli/",),
@@ -148,7 +148,7 @@ def test_packages_are_imported_where_they_belong(package: str) -> None:
 
 
 def test_what_runs_on_hosts_needs_only_an_old_python() -> None:
-    allowed = {*sys.stdlib_module_names, "pynvml", "qwenhost"}
+    allowed = {*sys.stdlib_module_names, "pynvml", "torch", "qwenhost"}
     for path in [path for name in ON_HOSTS for path in sorted((PACKAGE / name).rglob("*.py"))]:
         ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
         names = imported(path)

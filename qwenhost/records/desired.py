@@ -121,3 +121,5 @@ class Expectations:
     serving: Serving | None = None
     bridged_pairs: tuple[tuple[int, int], ...] = ()
     """GPU index pairs that NVLink bridges join on PCIe boards."""
+    trials: bool = False
+    """Active tests were asked for, so that their results are expected."""

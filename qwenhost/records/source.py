@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Kind = Literal["command", "file", "tree", "nvml", "http"]
+Kind = Literal["command", "file", "tree", "nvml", "http", "trial"]
 
 TIMEOUT_SECONDS = 10.0
 """A wedged driver blocks for ever; a busy but sound host answers within two seconds."""
@@ -21,6 +21,7 @@ class Source:
     command: `argv` is run with LC_ALL=C and a fixed PATH, no shell; `good_exits` are answers, others fail.
     file: `paths[0]` is read.  tree: `paths` are globs; the text is a JSON object {path: content}.
     nvml: the text is the JSON written by the probe's NVML reader.  http: GET of `url` on loopback.
+    trial: `argv[0]` names an active test; the probe has none, `qwenhost.trials` runs it.
     `looks_like` recognises the same content in a file that somebody sent (regular expression, multi-line).
     """
 
@@ -42,8 +43,8 @@ class Source:
 
     @property
     def live(self) -> bool:
-        """Whether it can be read on a host; others are only recognised in files that somebody sent."""
-        return self.kind == "nvml" or bool(self.argv or self.paths or self.url)
+        """Whether the probe can read it on a host; others are recognised in files, or tried out when asked."""
+        return self.kind != "trial" and (self.kind == "nvml" or bool(self.argv or self.paths or self.url))
 
     def recognises(self, text: str) -> bool:
         """Tell whether `text` has the form of this source's answer."""

@@ -5,34 +5,43 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.errors import HostUnreachable
 from qwenhost.records.source import Source
-from qwenhost.transports.request import PROBE_SECONDS, make_request, read_answer
+from qwenhost.transports.request import PROBE_SECONDS, longest_trials, make_request, read_answer
 
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 
 
 def fetch(sources: Iterable[Source], host: str = "") -> Bundle:
     """Read `sources` here. Raises HostUnreachable when the probe does not end or cannot run."""
+    return _bundle("probe", sources, host, PROBE_SECONDS + 3)
+
+
+def try_out(trials: Sequence[Source], host: str = "") -> Bundle:
+    """Run trials here. Raises HostUnreachable when they do not end or cannot run."""
+    return _bundle("trials", trials, host, longest_trials(trials))
+
+
+def _bundle(package: str, sources: Iterable[Source], host: str, seconds: float) -> Bundle:
     host = host or os.uname().nodename
     try:
         run = subprocess.run(
-            [sys.executable, "-m", "qwenhost.probe"],
+            [sys.executable, "-m", f"qwenhost.{package}"],
             input=make_request(host, sources),
             capture_output=True,
-            timeout=PROBE_SECONDS + 3,
+            timeout=seconds,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(_search_path())},
             check=True,
         )
     except subprocess.TimeoutExpired as error:
-        raise HostUnreachable(f"{host}: the probe did not end within {error.timeout:g} s") from error
+        raise HostUnreachable(f"{host}: the {package} did not end within {error.timeout:g} s") from error
     except subprocess.CalledProcessError as error:
         reason = error.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise HostUnreachable(f"{host}: the probe failed: {(reason or ['no message'])[-1]}") from error
+        raise HostUnreachable(f"{host}: the {package} failed: {(reason or ['no message'])[-1]}") from error
     return read_answer(host, run.stdout)
 
 

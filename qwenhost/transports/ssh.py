@@ -10,19 +10,19 @@ import json
 import logging
 import shlex
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import fabric
 import paramiko
 
-from qwenhost.packing import hands_zipapp, probe_zipapp
+from qwenhost.packing import hands_zipapp, probe_zipapp, trials_zipapp
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.errors import HostUnreachable
 from qwenhost.records.host import Host
 from qwenhost.records.source import Source
-from qwenhost.transports.request import PROBE_SECONDS, make_request, read_answer
+from qwenhost.transports.request import PROBE_SECONDS, longest_trials, make_request, read_answer
 from qwenhost.transports.ssh_errors import cannot_connect, cannot_run
 from qwenhost.transports.ssh_options import SshOptions, read_options
 
@@ -47,8 +47,17 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its traceback
 
 def fetch(host: Host, sources: Iterable[Source]) -> Bundle:
     """Read `sources` on `host`. Raises HostUnreachable, with one line and a hint."""
+    return _bundle(host, "probe", probe_zipapp(), sources, ANSWER_SECONDS)
+
+
+def try_out(host: Host, trials: Sequence[Source]) -> Bundle:
+    """Run trials on `host`. Raises HostUnreachable, with one line and a hint."""
+    return _bundle(host, "trials", trials_zipapp(), trials, longest_trials(trials))
+
+
+def _bundle(host: Host, package: str, zipapp: bytes, sources: Iterable[Source], seconds: float) -> Bundle:
     request = make_request(host.name, sources)
-    code, output, messages = _run(host, remote_command(host), probe_zipapp(), request, ANSWER_SECONDS)
+    code, output, messages = _run(host, remote_command(host, package), zipapp, request, seconds)
     if code != 0:
         raise cannot_run(host, code, messages)
     return read_answer(host.name, output[max(output.find(b'{"schema"'), 0) :])
