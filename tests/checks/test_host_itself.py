@@ -92,6 +92,22 @@ CASES = [
     ("host.clock-sync", "chronyc-tracking", "Leap status     : Normal\n", "pass"),
 ]
 
+NODES = (
+    "available: 2 nodes (0-1)\nnode 0 cpus: 0 1 2\nnode 0 size: {} MB\nnode 1 cpus: 3 4 5\nnode 1 size: {} MB\n"
+)
+NODE_CASES = [
+    ("numactl", NODES.format(515800, 516000), ["pass", "pass"]),
+    ("numactl", NODES.format(516000, 451000), ["pass", "warn"]),
+    ("numactl", NODES.format(0, 516000), ["warn", "pass"]),
+    ("lscpu", "NUMA node(s):        2\nNUMA node0 CPU(s):   0-31\nNUMA node1 CPU(s):   32-63\n", ["note"]),
+    ("lscpu", "NUMA:\n  NUMA node(s):          1\n  NUMA node0 CPU(s):     0-31\n", ["note"]),
+]
+
+
+@pytest.mark.parametrize(("source", "text", "expected"), NODE_CASES)
+def test_nodes(source: str, text: str, expected: list[str]) -> None:
+    assert verdict("numa.nodes", Expectations(), Capture(source, "ok", text)) == expected
+
 
 def verdict(check: str, want: Expectations, *captures: Capture) -> list[str]:
     """Return the verdicts of one check."""
