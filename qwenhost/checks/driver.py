@@ -11,9 +11,9 @@ from qwenhost.facts.driver import DriverAnswer, DriverVersions
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.facts.module_build import DkmsModules, ModuleLog
 from qwenhost.facts.pci import PciDevices
-from qwenhost.facts.versions import agree, older
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict, by_hand, by_reboot
+from qwenhost.records.versions import agree, older
 
 HOST = "host"
 

@@ -13,9 +13,9 @@ from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvent, KernelEvents
 from qwenhost.facts.pci import PciDevices
 from qwenhost.facts.reading import bus_id
-from qwenhost.facts.versions import agree
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict, by_hand, by_hardware, by_reboot
+from qwenhost.records.versions import agree
 
 HOST = "host"
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from qwenhost.expectations.models import all_sizes, nearest_sizes
 from qwenhost.expectations.reader import Reader
-from qwenhost.expectations.software import first_vllm_for_qwen35, version_key
+from qwenhost.expectations.software import first_vllm_for_qwen35
 from qwenhost.expectations.vllm_options import PARALLEL, RESERVED, normal, with_options
 from qwenhost.records.desired import MigLayout, Serving, VllmInstance
+from qwenhost.records.versions import older
 
 KEY = "qwenhost_vllm"
 
@@ -57,7 +58,7 @@ def read_serving(reader: Reader, value: Any) -> Serving:
 
 def _version(reader: Reader, value: Any) -> str:
     version, oldest = reader.version(f"{KEY}.version", value), first_vllm_for_qwen35()
-    if version_key(version) < version_key(oldest):
+    if older(version, oldest):
         reader.refuse(f"{KEY}.version", f"{version} does not know Qwen3.5", f"{oldest} does")
     return version
 

@@ -1,43 +1,83 @@
-"""Which driver a vLLM version needs, and which vLLM version a model family needs."""
+"""Which driver a vLLM version needs and how long its branch is kept up; which vLLM a model family needs."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
+from functools import cache
 
 from qwenhost.expectations.tables import table
+from qwenhost.records.versions import branch, older, parts
 
 CUDA = "software/cuda.yaml"
+BRANCHES = "software/driver_branches.yaml"
+FORWARD_COMPAT = "software/forward_compat.yaml"
 
 
 @dataclass(frozen=True)
 class Floor:
-    """A lowest version, and where it stands."""
+    """A lowest version, and why it is that one."""
 
     version: str
     origin: str
 
 
-def version_key(text: str) -> tuple[int, ...]:
-    """Return the numbers of a version for comparison: 580.95.05 -> (580, 95, 5)."""
-    return tuple(int(number) for number in re.findall(r"\d+", text.split("+")[0]))
+@dataclass(frozen=True)
+class DriverBranch:
+    """`end_of_life`: last month with fixes, such as "2028-06"; empty when none was promised."""
+
+    name: str
+    kind: str
+    end_of_life: str
+    origin: str
 
 
 def driver_floor(vllm_version: str) -> Floor:
     """Return the lowest NVIDIA driver that the PyPI wheel of this vLLM version runs on."""
-    raw = table(CUDA)
-    wanted = version_key(vllm_version)
-    rows = [row for row in raw["vllm_cuda_major"] if version_key(row["from"]) <= wanted]
-    major = max(rows, key=lambda row: version_key(row["from"]))["cuda"]
-    return cuda_floor(str(major))
+    rows = [row for row in table(CUDA)["vllm"] if not older(vllm_version, row["from"])]
+    row = max(rows, key=lambda row: parts(row["from"]))
+    floor = cuda_floor(row["cuda"])
+    chain = f"vLLM {vllm_version} -> torch {row['torch']} -> CUDA {row['cuda']} -> driver {floor.version}"
+    return Floor(floor.version, f"{CUDA}: {chain}")
 
 
-def cuda_floor(major: str) -> Floor:
-    """Return the lowest driver for a CUDA major version."""
-    row = table(CUDA)["cuda_major_floor"][major]
-    return Floor(row["driver"], f"{CUDA}: cuda_major_floor.{major}")
+def cuda_floor(cuda: str) -> Floor:
+    """Return the lowest driver for a CUDA version such as "13.0": that of its major version."""
+    major = branch(cuda)
+    return Floor(table(CUDA)["cuda_major_floor"][major]["driver"], f"{CUDA}: cuda_major_floor.{major}")
 
 
 def first_vllm_for_qwen35() -> str:
     """Return the first vLLM version that knows the Qwen3.5 architecture."""
     return str(table(CUDA)["qwen35_first_vllm"]["version"])
+
+
+def driver_branch(version: str) -> DriverBranch | None:
+    """Return the branch of a driver version, None for one that the table lacks."""
+    return driver_branches().get(branch(version))
+
+
+@cache
+def driver_branches() -> dict[str, DriverBranch]:
+    """Return all known branches by name."""
+    return {
+        name: DriverBranch(name, row["kind"], row["end_of_life"], f"{BRANCHES}: {name}: {row['source']}")
+        for name, row in table(BRANCHES)["branches"].items()
+    }
+
+
+def kept_up(month: str) -> tuple[str, ...]:
+    """Return the branches that get fixes in a month such as "2026-12", the longest promise first."""
+    known = [row for row in driver_branches().values() if row.end_of_life >= month and row.kind != "new feature"]
+    return tuple(row.name for row in sorted(known, key=lambda row: row.end_of_life, reverse=True))
+
+
+def compat_serves(cuda: str, driver: str) -> bool | None:
+    """Tell whether the cuda-compat package of a CUDA version helps on a driver; None for an unknown package."""
+    row = table(FORWARD_COMPAT)["packages"].get(cuda)
+    return row and not older(driver, row["from"]) and older(driver, row["below"])
+
+
+def compat_too_old(cuda: str, driver: str) -> bool:
+    """Tell whether a cuda-compat package is older than the driver, so that CUDA stops with error 803."""
+    row = table(FORWARD_COMPAT)["packages"].get(cuda)
+    return not older(driver, row["below"]) if row else False

@@ -12,10 +12,10 @@ from qwenhost.facts.gpus import LISTING, NVML, QUERY, TABLE, XML
 from qwenhost.facts.kernel_log import KERNEL_LOG, kernel_events
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import ANY, filled, parses
-from qwenhost.facts.versions import PATTERN
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command, file
+from qwenhost.records.versions import PATTERN
 
 PROC_VERSION = file("proc-driver-nvidia-version", "/proc/driver/nvidia/version", looks_like=r"^NVRM version: ")
 SMI_VERSION = command("nvidia-smi-version", "nvidia-smi", "--version", looks_like=r"^NVIDIA-SMI version\s*:")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import filled, parses
-from qwenhost.facts.versions import PATTERN
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command
+from qwenhost.records.versions import PATTERN
 
 UNIT = command(
     "fabricmanager-unit",

@@ -1,4 +1,4 @@
-"""How the driver's kernel module is built and loaded: DKMS, and what `modprobe` said."""
+"""How the driver's kernel module is built, signed and loaded: DKMS, `modinfo`, and what installers said."""
 
 from __future__ import annotations
 
@@ -10,12 +10,31 @@ from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import Source, command
+from qwenhost.records.versions import PATTERN
 
-_BUILD_FAILED = r"Bad return status for module build on kernel:|module build .*failed|Error! .*dkms\.conf"
-_REJECTED = r"Key was rejected by service|could not insert '?nvidia'?: Required key not available"
+_BUILD_FAILED = (
+    r"Bad return status for module build on kernel:|[Mm]odule build .*failed|Error! .*dkms\.conf"
+    r"|Error! Build of nvidia\S* failed|nvidia\S*[/ ]\S* (?:autoinstall|build) failed"
+    r"|autoinstall on \S+ failed for .*nvidia|Unable to build the NVIDIA kernel module"
+    r"|Error! Your kernel headers for kernel \S+ cannot be found"
+    r"|kernel headers for this kernel (?:do|does) not seem to be installed"
+)
+_REJECTED = (
+    r"Key was rejected by service"
+    r"|could not insert ['\"]?nvidia['\"]?: (?:Required key not available|Operation not permitted)"
+    r"|not signed by a key that is trusted by the kernel"
+)
+_UNFIT = (
+    r"Module nvidia(?:-current)? not found in directory"
+    r"|could not insert ['\"]?nvidia['\"]?: (?:Exec format error|Invalid module format|Unknown symbol)"
+    r"|nvidia: version magic .* should be|nvidia: disagrees about version of symbol"
+)
 
 STATUS = command(
-    "dkms", "dkms", "status", looks_like=r"^nvidia[^\s,/:]*[/,] ?\d[\w.]*(?:, .*)?: (?:added|built|installed)"
+    "dkms",
+    "dkms",
+    "status",
+    looks_like=r"^nvidia[^\s,/:]*[/,] ?\d[\w.]*(?:, .*)?: (?:added|built|installed|broken)",
 )
 MODULE_LOG = Source(
     "module-log",
@@ -25,14 +44,19 @@ MODULE_LOG = Source(
         *("-t", "dkms", "-t", "modprobe", "-t", "systemd-modules-load", "-t", "systemd-udevd"),
     ),
     good_exits=(0, 1),
-    looks_like=rf"{_BUILD_FAILED}|{_REJECTED}",
+    looks_like=rf"{_BUILD_FAILED}|{_REJECTED}|{_UNFIT}",
 )
 """Recorded: the output of a driver installation, of DKMS or of `modprobe`."""
+
+MODINFO = command("modinfo", "modinfo", "nvidia", looks_like=r"^filename:\s+/\S*/nvidia\S*\.ko")
 
 
 @dataclass(frozen=True)
 class DkmsModule:
-    """One line of `dkms status`: the state is added, built or installed."""
+    """One line of `dkms status`: the state is added, built, installed or broken.
+
+    `kernel`: empty when only added.
+    """
 
     version: str
     kernel: str
@@ -46,6 +70,13 @@ class DkmsModules:
     present: bool
     modules: tuple[DkmsModule, ...] = ()
 
+    def superseded(self, module: DkmsModule) -> bool:
+        """Tell whether another version is installed for the same kernel, or for any where none is named."""
+        return any(
+            other.state == "installed" and other.version != module.version and module.kernel in ("", other.kernel)
+            for other in self.modules
+        )
+
 
 @dataclass(frozen=True)
 class ModuleLog:
@@ -53,8 +84,21 @@ class ModuleLog:
 
     build_failures: tuple[str, ...]
     rejections: tuple[str, ...]
+    unfit: tuple[str, ...] = ()
+    """No module for this kernel, or one of another kernel."""
     version: str = ""
     """Driver version whose build failed, where a path names it."""
+    kernel: str = ""
+    """Kernel release for which the build failed, where it is named."""
+
+
+@dataclass(frozen=True)
+class ModuleFile:
+    """The module on disk that `modprobe nvidia` would load into the running kernel."""
+
+    version: str
+    path: str
+    signer: str
 
 
 @parses(STATUS, accepts=("ok", "missing"))
@@ -63,7 +107,7 @@ def modules_from_status(capture: Capture) -> DkmsModules:
     if capture.status == "missing":
         return DkmsModules(present=False)
     rows = re.findall(
-        r"^nvidia[^\s,/:]*[/,] ?([\d.]+)(?:, ([^,]+), [^:]+)?: (added|built|installed)",
+        r"^nvidia[^\s,/:]*[/,] ?([\d.]+)(?:, ([^,]+), [^:]+)?: (added|built|installed|broken)",
         capture.text,
         re.MULTILINE,
     )
@@ -74,11 +118,29 @@ def modules_from_status(capture: Capture) -> DkmsModules:
 
 @parses(MODULE_LOG)
 def module_log(capture: Capture) -> ModuleLog:
-    """Find build failures and rejected signatures."""
+    """Find build failures, rejected signatures and modules that do not fit."""
     text = plain(capture.text)
-    about = re.search(r"/dkms/nvidia[^/]*/([\d.]+)/", text)
-    return ModuleLog(
-        tuple(line for line in text.splitlines() if re.search(_BUILD_FAILED, line)),
-        tuple(line for line in text.splitlines() if re.search(_REJECTED, line)),
-        about[1] if about else "",
+    about = re.search(rf"/dkms/nvidia[^/]*/([\d.]+)/|nvidia\S*/({PATTERN})", text)
+    kernel = re.search(
+        r"module build on kernel: (\S+)|[Kk]ernel headers for kernel (\S+)|autoinstall on ([^\s/]+)", text
     )
+    return ModuleLog(
+        _lines(text, _BUILD_FAILED),
+        _lines(text, _REJECTED),
+        _lines(text, _UNFIT),
+        next(filter(None, about.groups()), "") if about else "",
+        next(filter(None, kernel.groups()), "") if kernel else "",
+    )
+
+
+def _lines(text: str, pattern: str) -> tuple[str, ...]:
+    return tuple(line.strip() for line in text.splitlines() if re.search(pattern, line))
+
+
+@parses(MODINFO)
+def module_file(capture: Capture) -> ModuleFile:
+    """Parse `modinfo nvidia`."""
+    fields = dict(re.findall(r"^(\w+):[ \t]+(.*)$", capture.text, re.MULTILINE))
+    if not re.fullmatch(PATTERN, fields.get("version", "").strip()):
+        raise Unparsable("no driver version in it")
+    return ModuleFile(fields["version"].strip(), fields["filename"].strip(), fields.get("signer", "").strip())

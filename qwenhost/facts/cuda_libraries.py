@@ -1,0 +1,36 @@
+"""Which CUDA driver library programs find first."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from qwenhost.facts.registry import parses
+from qwenhost.records.bundle import Capture
+from qwenhost.records.errors import Unparsable
+from qwenhost.records.source import command
+
+CACHE = command("ldconfig", "ldconfig", "-p", looks_like=r"\d+ libs found in cache")
+
+
+@dataclass(frozen=True)
+class CudaLibraries:
+    """Paths of libcuda.so.1 in the linker's cache; the first one is used, unless LD_LIBRARY_PATH names another."""
+
+    libcuda: tuple[str, ...]
+
+    @property
+    def compat(self) -> str:
+        """Path of a forward-compatibility library that comes first, empty otherwise."""
+        first = self.libcuda[0] if self.libcuda else ""
+        return first if "/compat/" in first else ""
+
+
+@parses(CACHE)
+def libraries_in_cache(capture: Capture) -> CudaLibraries:
+    """Parse `ldconfig -p`."""
+    if not CACHE.recognises(capture.text):
+        raise Unparsable("no cache in it")
+    return CudaLibraries(
+        tuple(re.findall(r"^\s*libcuda\.so\.1 \([^)]*x86-64[^)]*\) => (\S+)", capture.text, re.MULTILINE))
+    )

@@ -1,0 +1,35 @@
+"""Whether the host asks for a reboot, and on account of which packages."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from qwenhost.facts.registry import parses
+from qwenhost.records.bundle import Capture
+from qwenhost.records.errors import Unparsable
+from qwenhost.records.source import tree
+
+WANTED = "/run/reboot-required"
+ANCHOR = "/proc/version"
+
+REQUIRED = tree("reboot-required", WANTED, f"{WANTED}.pkgs", ANCHOR)
+"""/proc/version is there on every host: with it alone, no reboot is asked for."""
+
+
+@dataclass(frozen=True)
+class RebootRequest:
+    """`packages`: those that asked, once each."""
+
+    wanted: bool
+    packages: tuple[str, ...] = ()
+
+
+@parses(REQUIRED)
+def reboot_request(capture: Capture) -> RebootRequest:
+    """Parse the notes that Debian's and Ubuntu's packages leave behind."""
+    files = json.loads(capture.text)
+    if ANCHOR not in files:
+        raise Unparsable("the listing is empty")
+    packages = tuple(dict.fromkeys(str(files.get(f"{WANTED}.pkgs", "")).split()))
+    return RebootRequest(WANTED in files, packages)
