@@ -42,6 +42,26 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
     return outcome(_lines(before), _lines({pool: _count(pool, files[pool]) for pool in pools}))
 
 
+def current() -> list[dict[str, Any]]:
+    """Return all pools of this host as a request has them: by node, or of the host where it has none."""
+    nodes = kernel.path_of("sys/devices/system/node")
+    numbers = [int(name[4:]) for name in kernel.names(nodes) if name[:4] == "node" and name[4:].isdigit()]
+    places = [(node, os.path.join(nodes, "node{}".format(node), "hugepages")) for node in numbers]
+    found = [pool for node, folder in places for pool in _pools_in(node, folder)]
+    return found or _pools_in(WHOLE_HOST, kernel.path_of("sys/kernel/mm/hugepages"))
+
+
+def _pools_in(node: int, folder: str) -> list[dict[str, Any]]:
+    sizes = [int(name.split("-")[1][:-2]) for name in kernel.names(folder) if "-" in name]
+    pools = [Pool(node, size, 0) for size in sorted(sizes)]
+    return [pool._replace(pages=_count(pool, _file(pool)))._asdict() for pool in pools]
+
+
+def lines(pools: list[dict[str, Any]]) -> list[str]:
+    """Return a readable line for each pool of a request."""
+    return [Pool(**pool).describe(pool["pages"]) for pool in pools]
+
+
 def _file(pool: Pool) -> str:
     nodes = kernel.path_of("sys/devices/system/node")
     folder = os.path.join(nodes, "node{}".format(pool.node))

@@ -6,18 +6,24 @@ import argparse
 import json
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, Callable
 
 from qwenhost.hands.answer import BadRequest, Refused, why
 
 ACTS = {
-    "sysctl": "qwenhost.hands.sysctl",
-    "thp": "qwenhost.hands.thp",
-    "hugepages": "qwenhost.hands.hugepages",
-    "mig": "qwenhost.hands.mig",
-    "wait-gpu": "qwenhost.hands.wait_gpu",
-    "http": "qwenhost.hands.loopback",
+    "sysctl": "sysctl:run",
+    "thp": "thp:run",
+    "hugepages": "hugepages:run",
+    "mig": "mig:run",
+    "wait-gpu": "wait_gpu:run",
+    "http": "loopback:run",
+    "begin": "runs:begin",
+    "end": "runs:end",
+    "runs": "runs:runs",
+    "rollback": "runs:rollback",
 }
+"""Act -> module of this package and its function, called with the request and whether to change nothing."""
+
 DONE, FAILED, USAGE = 0, 1, 2
 
 
@@ -40,11 +46,19 @@ def _answer(act: str, check: bool, config: str | None) -> tuple[int, dict[str, A
     except (ValueError, OSError) as error:
         return USAGE, {"error": "{}: not a request: {}".format(config or "stdin", why(error))}
     try:
-        return DONE, import_module(ACTS[act]).run(request, check)
+        return DONE, _function(act)(request, check)
     except (BadRequest, KeyError, TypeError, ValueError, AttributeError) as error:
         return USAGE, {"error": "{}: not a request for this act: {}".format(act, _named(error))}
     except (Refused, OSError) as error:
         return FAILED, {"error": "{}: {}".format(act, why(error))}
+
+
+def _function(act: str) -> Callable[[dict[str, Any], bool], dict[str, Any]]:
+    module, _, name = ACTS[act].partition(":")
+    function: Callable[[dict[str, Any], bool], dict[str, Any]] = getattr(
+        import_module("qwenhost.hands." + module), name
+    )
+    return function
 
 
 def _request(config: str | None) -> dict[str, Any]:

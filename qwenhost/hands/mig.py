@@ -39,6 +39,19 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
         return outcome(before, [_state(wanted) for wanted in layout], _reboot_reason(pending))
 
 
+def current(timeout_seconds: float = TIMEOUT_SECONDS) -> list[dict[str, Any]]:
+    """Return the layout of all boards that have MIG, as a request has it. Raises Refused without a driver."""
+    with session(Deadline(timeout_seconds)), doing("reading the MIG layout"):
+        handles = [(gpu, board.device(gpu)) for gpu in range(pynvml.nvmlDeviceGetCount())]
+        return [_layout_of(gpu, handle) for gpu, handle in handles if board.modes(handle) is not None]
+
+
+def _layout_of(gpu: int, handle: Any) -> dict[str, Any]:
+    mig = board.modes(handle) in ((True, True), (True, False))
+    there = board.instances(handle, board.profiles(handle)) if mig else []
+    return {"gpu": gpu, "mig": mig, "instances": [instance.profile.name for instance in there]}
+
+
 def _state(wanted: Wanted) -> str:
     with doing("gpu {}: reading its MIG state".format(wanted.gpu)):
         return board.describe(wanted.gpu, board.device(wanted.gpu))

@@ -22,6 +22,17 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
     return outcome(_lines(before), _lines(_read_all(paths)))
 
 
+def current(keys: list[str]) -> dict[str, str]:
+    """Return the values in force of those keys that this kernel has."""
+    values = {}
+    for key in keys:
+        try:
+            values[key] = _tokens(kernel.read(_path(key)))
+        except OSError:
+            continue
+    return values
+
+
 def _tokens(value: str) -> str:
     """The kernel separates the parts of a value by tabs, people by blanks."""
     return " ".join(value.split())

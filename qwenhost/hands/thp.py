@@ -30,6 +30,14 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
     return outcome([before], [now])
 
 
+def mode() -> str:
+    """Return the mode in force, empty where the kernel has none."""
+    try:
+        return _chosen(kernel.read(kernel.path_of(SETTING)))
+    except OSError:
+        return ""
+
+
 def _chosen(text: str) -> str:
     """Return the mode in brackets of "always [madvise] never", or a plain word as it is."""
     bracketed = re.search(r"\[(\w+)\]", text)

@@ -63,9 +63,12 @@ def _bundle(host: Host, package: str, zipapp: bytes, sources: Iterable[Source], 
     return read_answer(host.name, output[max(output.find(b'{"schema"'), 0) :])
 
 
-def act(host: Host, name: str, request: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-    """Do one host-side act and return its answer. Raises HostUnreachable, and OSError when the act failed."""
-    command, body = remote_command(host, "hands", name), json.dumps(request).encode()
+def act(host: Host, name: str, request: Mapping[str, Any], seconds: float, check: bool = False) -> dict[str, Any]:
+    """Do one host-side act, or say what it would do, and return its answer.
+
+    Raises HostUnreachable, and OSError when the act failed.
+    """
+    command, body = remote_command(host, "hands", name, *["--check"] * check), json.dumps(request).encode()
     code, output, messages = _run(host, command, hands_zipapp(), body, seconds)
     answer: Any = None
     with contextlib.suppress(ValueError, IndexError):

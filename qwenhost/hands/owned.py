@@ -1,0 +1,25 @@
+"""What qwenhost owns on a host: its files, and the units that it starts. A rollback touches nothing else."""
+
+from __future__ import annotations
+
+PATHS = (
+    "etc/sysctl.d/90-qwenhost.conf",
+    "etc/security/limits.d/90-qwenhost.conf",
+    "etc/tmpfiles.d/qwenhost-*.conf",
+    "etc/qwenhost/**",
+    "etc/systemd/system/qwenhost-*.service",
+    "etc/systemd/system/vllm@.service",
+    "etc/systemd/system/vllm@*.service.d/**",
+    "etc/systemd/system/*.wants/qwenhost-*.service",
+    "etc/systemd/system/*.wants/vllm@*.service",
+    "usr/local/lib/qwenhost/**",
+    "opt/qwenhost/vllm/current",
+    "var/lib/qwenhost/vllm/*.applied",
+)
+"""Globs below the root. Installed environments and models are kept: they are large, and nothing reads them
+without the configuration."""
+
+UNITS = ("vllm@*.service", "qwenhost-*.service")
+
+FOLDERS = ("etc/qwenhost", "usr/local/lib/qwenhost", "etc/systemd/system/vllm@")
+"""Folders, by the start of their path, that go when their last file goes."""

@@ -1,0 +1,185 @@
+"""The state of what qwenhost owns on a host: its files byte by byte, live settings, running units, MIG layout."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import glob
+import hashlib
+import os
+import stat
+import subprocess
+from typing import Any
+
+from qwenhost.hands import hugepages, kernel, mig, owned, sysctl, thp
+from qwenhost.hands.answer import Refused
+
+SYSTEMCTL_SECONDS = 300
+DRIVER_SECONDS = 5
+BOOTED = "run/systemd/system"
+"""There where systemd runs the host: sd_booted(3)."""
+
+
+def take(keys: list[str]) -> dict[str, Any]:
+    """Return the state, JSON-able: {"files", "sysctl" of `keys`, "thp", "pools", "mig", "units"
+    that run}.
+    """
+    return {
+        "files": {path: _entry(path) for path in _paths()},
+        "sysctl": sysctl.current(keys),
+        "thp": thp.mode(),
+        "pools": hugepages.current(),
+        "mig": _mig(),
+        "units": _active_units(),
+    }
+
+
+def restore(state: dict[str, Any], running: list[str]) -> None:
+    """Bring back a snapshot; `running` units are stopped first. Raises Refused, with its units started again."""
+    _stop(running)
+    _restore_files(state["files"])
+    try:
+        _restore_live(state)
+    finally:
+        _start(state["units"])
+
+
+def _restore_files(files: dict[str, Any]) -> None:
+    """Make the owned files those of a snapshot: contents, modes, owners; what was not there goes."""
+    for path in _paths():
+        if path not in files:
+            os.unlink(_real(path))
+            _drop_empty(os.path.dirname(path))
+    for path, entry in sorted(files.items()):
+        if _current(path) != entry:
+            _put(_real(path), entry)
+
+
+def _restore_live(state: dict[str, Any]) -> None:
+    """Bring the live settings of a snapshot into force. Raises Refused."""
+    sysctl.run({"values": state["sysctl"]})
+    hugepages.run({"pools": state["pools"]})
+    if state["thp"]:
+        thp.run({"mode": state["thp"]})
+    if state["mig"]:
+        mig.run({"layout": state["mig"]})
+
+
+def describe(state: dict[str, Any]) -> list[str]:
+    """Return a snapshot as lines that can be compared."""
+    return [
+        *("file {} {}".format(path, _told(entry)) for path, entry in sorted(state["files"].items())),
+        *("{} = {}".format(key, value) for key, value in sorted(state["sysctl"].items())),
+        "transparent huge pages {}".format(state["thp"] or "not there"),
+        *hugepages.lines(state["pools"]),
+        *("gpu {gpu}: MIG {mig} {instances}".format(**board) for board in state["mig"]),
+        *("unit {} runs".format(unit) for unit in state["units"]),
+    ]
+
+
+def _active_units() -> list[str]:
+    """Return the owned units that run; none where there is no systemd."""
+    told = _systemctl("list-units", "--plain", "--no-legend", "--state=active,activating", *owned.UNITS)
+    return sorted(line.split()[0] for line in told.splitlines() if line.strip())
+
+
+def _stop(units: list[str]) -> None:
+    if units:
+        _systemctl("stop", *units)
+
+
+def _start(units: list[str]) -> None:
+    """Start units, with the unit files as they are now."""
+    _systemctl("daemon-reload")
+    if units:
+        _systemctl("start", "--no-block", *units)
+
+
+def _paths() -> list[str]:
+    """Return the owned files and links that are there, below the root."""
+    root = kernel.path_of()
+    found = set()
+    for pattern in owned.PATHS:
+        for path in glob.glob(os.path.join(glob.escape(root), pattern), recursive=True):
+            if os.path.islink(path) or os.path.isfile(path):
+                found.add(os.path.relpath(path, root))
+    return sorted(found)
+
+
+def _real(path: str) -> str:
+    return kernel.path_of(path)
+
+
+def _current(path: str) -> dict[str, Any] | None:
+    return _entry(path) if os.path.lexists(_real(path)) else None
+
+
+def _entry(path: str) -> dict[str, Any]:
+    real = _real(path)
+    if os.path.islink(real):
+        return {"link": os.readlink(real)}
+    told = os.stat(real)
+    with open(real, "rb") as file:
+        content = base64.b64encode(file.read()).decode("ascii")
+    return {"content": content, "mode": stat.S_IMODE(told.st_mode), "uid": told.st_uid, "gid": told.st_gid}
+
+
+def _put(real: str, entry: dict[str, Any]) -> None:
+    """Write a file beside its place and move it there, so that it is old or new, never half."""
+    os.makedirs(os.path.dirname(real), exist_ok=True)
+    beside = real + ".qwenhost-new"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(beside)
+    if "link" in entry:
+        os.symlink(entry["link"], beside)
+    else:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(base64.b64decode(entry["content"]))
+        os.chown(beside, entry["uid"], entry["gid"])
+        os.chmod(beside, entry["mode"])
+    os.replace(beside, real)
+
+
+def _drop_empty(folder: str) -> None:
+    while folder.startswith(owned.FOLDERS):
+        try:
+            os.rmdir(_real(folder))
+        except OSError:
+            return
+        folder = os.path.dirname(folder)
+
+
+def _mig() -> list[dict[str, Any]]:
+    """Return the layout of the boards; none where no driver answers, which then has none to lose."""
+    try:
+        return mig.current(timeout_seconds=DRIVER_SECONDS)
+    except Refused:
+        return []
+
+
+def _told(entry: dict[str, Any]) -> str:
+    if "link" in entry:
+        return "-> {}".format(entry["link"])
+    content = base64.b64decode(entry["content"])
+    checksum = hashlib.sha256(content).hexdigest()
+    return "{:04o} {} bytes {}".format(entry["mode"], len(content), checksum[:12])
+
+
+def _systemctl(*arguments: str) -> str:
+    if not os.path.isdir(kernel.path_of(BOOTED)):
+        return ""
+    try:
+        ran = subprocess.run(
+            ["systemctl", "--no-ask-password", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=SYSTEMCTL_SECONDS,
+            universal_newlines=True,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Refused("systemctl {} did not end in {} s".format(arguments[0], SYSTEMCTL_SECONDS)) from error
+    if ran.returncode != 0:
+        raise Refused("systemctl {}: {}".format(arguments[0], " ".join(ran.stderr.split())[:300]))
+    return ran.stdout
