@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from qwenhost.records.peers import Peers
+
 
 @dataclass(frozen=True)
 class Sku:
@@ -121,5 +123,7 @@ class Expectations:
     serving: Serving | None = None
     bridged_pairs: tuple[tuple[int, int], ...] = ()
     """GPU index pairs that NVLink bridges join on PCIe boards."""
+    peers: Peers = field(default_factory=dict)
+    """What most hosts of the same product have, where several are examined at once."""
     trials: bool = False
     """Active tests were asked for, so that their results are expected."""

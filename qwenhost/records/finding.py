@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from qwenhost.records.bundle import Bundle
+from qwenhost.records.since import Since
+
 
 class Verdict(StrEnum):
     """Worst last, as far as alarm goes; `unknown` means: applies, but was not seen."""
@@ -102,6 +105,15 @@ class HostReport:
     error: str = ""
     hint: str = ""
     notes: dict[str, str] = field(default_factory=dict)
+    bundle: Bundle | None = field(default=None, repr=False, compare=False)
+    """What was judged, for pictures of the machine; None where the host was not reached."""
+    since: Since | None = None
+    """What changed since the run before; None where there was none, or nobody kept it."""
+
+    @property
+    def examined_at(self) -> str:
+        """ISO 8601 UTC, empty where nobody noted it."""
+        return self.bundle.captured_at if self.bundle else ""
 
     def count(self, verdict: Verdict) -> int:
         """Number of findings with this verdict."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from qwenhost.checks.engine import examine
@@ -13,10 +14,12 @@ from qwenhost.records.bundle import Bundle
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import HostReport
 from qwenhost.records.host import Host
+from qwenhost.records.peers import Peers
 from qwenhost.records.source import Source
 from qwenhost.transports import fleet, local, recorded
 from qwenhost.workflows import observed
 from qwenhost.workflows.asked import sources_of
+from qwenhost.workflows.peers import peers_of
 
 __all__ = [
     "examine_bundle",
@@ -49,19 +52,21 @@ def examine_hosts(hosts: Sequence[Host]) -> tuple[HostReport, ...]:
     Raises QwenhostError before any host is contacted when a declaration is wrong.
     """
     declared = {host.name: _declared(host, host.name) for host in hosts}
-    answers = fleet.fetch_all(hosts, lambda host: _fetch(host, sources_of(declared[host.name])))
-    return tuple(_report(answer, declared[answer.host.name]) for answer in answers)
+    answers = tuple(fleet.fetch_all(hosts, lambda host: _fetch(host, sources_of(declared[host.name]))))
+    alike = peers_of([answer.bundle for answer in answers if answer.bundle])
+    return tuple(_report(answer, declared[answer.host.name], alike) for answer in answers)
 
 
-def examine_bundle(bundle: Bundle, declared: Declared) -> HostReport:
-    """Judge a bundle; pure."""
-    want = expectations_of(bundle, declared)
+def examine_bundle(bundle: Bundle, declared: Declared, peers: Peers | None = None) -> HostReport:
+    """Judge a bundle, also against its peers where it has some; pure."""
+    want = replace(expectations_of(bundle, declared), peers=peers or {})
     return HostReport(
         host=bundle.host,
         sku=want.sku.name if want.sku else "",
         findings=examine(bundle, want),
         unrecognised=bundle.unrecognised,
         notes=dict(bundle.notes),
+        bundle=bundle,
     )
 
 
@@ -94,8 +99,8 @@ def _fetch(host: Host, sources: Iterable[Source]) -> Bundle:
     return ssh.fetch(host, sources)
 
 
-def _report(answer: fleet.Answer, declared: Declared) -> HostReport:
+def _report(answer: fleet.Answer, declared: Declared, alike: Mapping[str, Peers]) -> HostReport:
     if answer.bundle is None:
         hint = answer.error.hint if answer.error else ""
         return HostReport(answer.host.name, "", (), error=str(answer.error), hint=hint)
-    return examine_bundle(answer.bundle, declared)
+    return examine_bundle(answer.bundle, declared, alike.get(answer.bundle.host))
