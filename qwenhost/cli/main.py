@@ -6,8 +6,9 @@ import importlib.util
 import os
 import pkgutil
 import sys
-import traceback
 from collections.abc import Sequence
+from importlib.machinery import SourceFileLoader
+from types import CodeType
 
 import click
 
@@ -26,8 +27,15 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all modules of this package that are commands."""
         package = importlib.import_module("qwenhost.cli")
-        names = sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(package.__path__))
-        return [name for name in names if self.get_command(ctx, name) is not None]
+        names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+        return [name.replace("_", "-") for name in names if _documented(name)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a line for each command without importing any, so that help is there at once."""
+        names = self.list_commands(ctx)
+        room = formatter.width - 6 - max(map(len, names))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(name, room)) for name in names])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of the module of that name."""
@@ -37,6 +45,19 @@ class Commands(click.Group):
         module = importlib.import_module(name)
         found = getattr(module, "command", None) or getattr(module, "group", None)
         return found if isinstance(found, click.Command) else None
+
+
+def _summary(name: str, room: int) -> str:
+    return click.Command(name, help=_documented(name.replace("-", "_"))).get_short_help_str(room)
+
+
+def _documented(name: str) -> str:
+    """Return the docstring of a module's `command` or `group`, read from its compiled code; empty for none."""
+    spec = importlib.util.find_spec(f"qwenhost.cli.{name}")
+    code = spec.loader.get_code(spec.name) if spec and isinstance(spec.loader, SourceFileLoader) else None
+    parts = [part for part in code.co_consts if isinstance(part, CodeType)] if code else []
+    texts = (part.co_consts[0] for part in parts if part.co_name in ("command", "group"))
+    return next((text for text in texts if isinstance(text, str)), "")
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -81,6 +102,8 @@ def run(arguments: list[str], *, debug: bool) -> int:
 
 def _end(message: str, hint: str = "", code: int = FAILED, *, debug: bool = False) -> int:
     if debug:
+        import traceback
+
         traceback.print_exc()
     click.echo(f"qwenhost: {message}", err=True)
     if hint:

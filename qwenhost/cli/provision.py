@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from qwenhost.records.errors import USAGE, QwenhostError
-from qwenhost.reports import exit_code, json_report, text
-from qwenhost.reports.plan_text import plan_lines
-from qwenhost.reports.progress import Progress
-from qwenhost.workflows.inventory import load_hosts
-from qwenhost.workflows.provision import ProvisionOptions, Survey, provision, survey
+
+if TYPE_CHECKING:
+    from qwenhost.workflows.provision import ProvisionOptions, Survey
 
 
 @click.command()
@@ -42,6 +41,12 @@ def command(
     A host with a finding that no role can fix (a narrow PCIe link) is left untouched. A second run
     finds nothing to change.
     """
+    from qwenhost.reports import exit_code, json_report, text
+    from qwenhost.reports.plan_text import plan_lines
+    from qwenhost.reports.progress import Progress
+    from qwenhost.workflows.inventory import load_hosts
+    from qwenhost.workflows.provision import ProvisionOptions, provision, survey
+
     options = ProvisionOptions(inventory, check=check, diff=diff, force=force)
     before = survey(load_hosts(inventory, limit))
     for line in plan_lines(before.reports, before.plans, force):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import signal
 import socket
 import subprocess
@@ -40,6 +41,19 @@ def test_every_command_has_help() -> None:
         command = entry.cli.get_command(context, name)
         assert command is not None
         assert command.get_short_help_str(), name
+        assert entry._summary(name, 45) == command.get_short_help_str()
+
+
+def test_help_lists_the_commands_and_imports_none() -> None:
+    code = (
+        "import sys\nfrom qwenhost.cli.main import run\nrun(['--help'], debug=False)\n"
+        "print([name for name in sys.modules if name.startswith('qwenhost.')], file=sys.stderr)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert "\n  doctor " in run.stdout
+    assert set(ast.literal_eval(run.stderr)) == {
+        *("qwenhost.cli", "qwenhost.cli.main", "qwenhost.records", "qwenhost.records.errors")
+    }
 
 
 @pytest.mark.parametrize("arguments", [["nope"], ["doctor", "--nope"], ["explain"]])
