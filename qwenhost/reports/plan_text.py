@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from qwenhost.records.finding import Finding, HostReport
 from qwenhost.records.plan import Plan
@@ -25,6 +25,19 @@ def plan_lines(reports: Mapping[str, HostReport], plans: Mapping[str, Plan], for
                 yield f"  {step.role}: {_reasons(step.findings)}"
         else:
             yield f"{host}: nothing to change"
+
+
+def drift_lines(reports: Iterable[HostReport]) -> Iterator[str]:
+    """Yield what differs from the declaration, host by host, with the role that sets it."""
+    for report in reports:
+        if report.error:
+            yield f"{report.host}: not examined: {report.error}"
+        elif not report.findings:
+            yield f"{report.host}: as declared"
+        else:
+            yield f"{report.host}: {len(report.findings)} not as declared"
+        for finding in report.findings:
+            yield f"  {finding.check} {finding.subject}: {_what(finding)} [{finding.remedy.role}]"
 
 
 def _reasons(findings: tuple[Finding, ...]) -> str:
