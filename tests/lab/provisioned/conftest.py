@@ -54,6 +54,8 @@ class Provisioned:
     """The hosts, and the first provision that made them serve."""
 
     inventory: Path
+    fresh: dict[str, str]
+    """Host -> its state before the first provision."""
     first: Command
 
     def qwenhost(self, *arguments: str) -> Command:
@@ -67,9 +69,29 @@ class Provisioned:
         return self.qwenhost("provision", str(self.inventory), "--yes", "--json", *options)
 
     def on(self, host: str, command: str) -> str:
-        done = run(*ssh_command(LAB.named(host), "root"), command)
-        assert done.code == 0, done.messages
-        return done.output.strip()
+        return on(host, command)
+
+    def state(self, host: str) -> str:
+        return on(host, STATE)
+
+
+STATE = """
+cd / && { find etc usr/local opt/qwenhost/vllm/current var/lib/qwenhost/vllm -not -type d 2>/dev/null || true; } |
+  grep -E 'qwenhost|vllm' | sort | while read -r file; do
+    stat -c '%A %U %G %N' "$file"; [ -L "$file" ] || sha256sum "$file"; done
+sysctl -a 2>/dev/null | grep -E '^(net.core|net.ipv4.tcp_[^m]|net.ipv4.tcp_mtu|vm.swap|vm.max_map|fs.file-max)'
+cat /sys/kernel/mm/transparent_hugepage/enabled
+grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages
+nvidia-smi -L | grep -c MIG || true
+systemctl list-units --plain --no-legend --state=active 'vllm@*' 'qwenhost-*' | cut -d' ' -f1
+"""
+"""Lists what a provision changes: files with modes and checksums, kernel settings, MIG devices, units."""
+
+
+def on(host: str, command: str) -> str:
+    done = run(*ssh_command(LAB.named(host), "root"), command)
+    assert done.code == 0, done.messages
+    return done.output.strip()
 
 
 @pytest.fixture(scope="package")
@@ -84,7 +106,8 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisione
     inventory.write_text(text.replace("/qwenhost-lab/qwenhost/", f"/qwenhost-lab/{LAB.name}/"))
     up = run(*QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
     assert up.code == 0, up.messages
-    yield Provisioned(inventory, run(*QWENHOST, "provision", str(inventory), "--yes", "--json"))
+    fresh = {host: on(host, STATE) for host in ("lab1", "lab2")}
+    yield Provisioned(inventory, fresh, run(*QWENHOST, "provision", str(inventory), "--yes", "--json"))
     lifecycle.down(LAB)
 
 
