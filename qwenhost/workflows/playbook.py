@@ -17,7 +17,7 @@ from qwenhost.workflows.content import content_dir
 
 Observer = Callable[[TaskEvent], None]
 
-QUIET_MODULES = ("qwenhost_examine", "qwenhost_smoke")
+QUIET_MODULES = ("qwenhost_examine", "qwenhost_run", "qwenhost_smoke")
 """They report; what they find is told by the report, not as a change."""
 
 
