@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
 
-import yaml
-
+from qwenhost.expectations.tables import table
 from qwenhost.records.errors import BadData
 from qwenhost.records.finding import Remedy, Verdict
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -96,10 +92,10 @@ def vbios_generations() -> tuple[VbiosGeneration, ...]:
     )
 
 
-def _table(name: str, keys: set[str]) -> dict[str, Any]:
-    raw = yaml.safe_load(resources.files("qwenhost.data").joinpath(name).read_text(encoding="utf-8"))
-    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA or set(raw) != keys:
-        raise BadData(f"{name}: expected schema {SCHEMA} and the keys {', '.join(sorted(keys))}")
+def _table(name: str, keys: set[str]) -> Mapping[str, Any]:
+    raw = table(name)
+    if set(raw) != keys:
+        raise BadData(f"{name}: expected the keys {', '.join(sorted(keys))}")
     return raw
 
 
