@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each
-from qwenhost.expectations.driver_tables import xid
 from qwenhost.facts.driver import DriverAnswer, DriverVersions
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvent, KernelEvents
@@ -176,35 +175,6 @@ def _persistence(gpu: Gpu, enabled: bool) -> Judgement:
         observed="on" if enabled else "off, with MIG on" if gpu.mig else "off",
         expected="on",
         otherwise=Verdict.NOTE if mild else Verdict.WARN,
-    )
-
-
-@check("gpu.xid", remedy=by_hand("Look the Xid up with its line, and follow what NVIDIA's catalog asks for."))
-def xids(kernel: KernelEvents) -> Iterator[Judgement]:
-    """The driver reported no error (Xid) that still stands.
-
-    Each Xid is one class of fault of program, board or link. Repeats are told once; what a later reset,
-    module load or boot settled is left out; those that have a check of their own are told there.
-    """
-    groups = dict[tuple[str, int], list[KernelEvent]]()
-    for event in kernel.xids():
-        groups.setdefault((event.bus_id, event.number), []).append(event)
-    for (where, number), events in groups.items():
-        yield _xid(where, number, events)
-    if not groups:
-        yield Judgement(HOST, Verdict.PASS, "no Xid stands")
-
-
-def _xid(where: str, number: int, events: list[KernelEvent]) -> Judgement:
-    meaning = xid(number)
-    told = f", see {meaning.told_by}" if meaning.told_by else ""
-    return Judgement(
-        _gpu_at(where),
-        Verdict.NOTE if meaning.told_by else meaning.verdict,
-        f"Xid {number} x{len(events)}: {meaning.meaning}{told}",
-        "none",
-        evidence=events[0].text,
-        remedy=meaning.remedy,
     )
 
 
