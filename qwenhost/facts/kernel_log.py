@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 
 from qwenhost.facts.reading import bus_id, plain
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
+from qwenhost.records.literals import needed
 from qwenhost.records.source import command
 
 _STAMP = (
@@ -106,6 +108,7 @@ _RESET = re.compile(
 
 
 @parses(KERNEL_LOG)
+@lru_cache(maxsize=4)
 def kernel_events(capture: Capture) -> KernelEvents:
     """Parse a kernel log in any of its stamps; raises Unparsable when no line looks like one."""
     text = plain(capture.text)
@@ -114,7 +117,8 @@ def kernel_events(capture: Capture) -> KernelEvents:
     return KernelEvents(_events(messages(text)))
 
 
-def messages(text: str) -> list[str]:
+@lru_cache(maxsize=4)
+def messages(text: str) -> tuple[str, ...]:
     """Return the messages of a log without stamps; lines that continue a message are joined to it."""
     joined: list[str] = []
     for line in text.splitlines():
@@ -123,7 +127,7 @@ def messages(text: str) -> list[str]:
             joined[-1] = f"{joined[-1].rstrip()} {re.sub(r'^NVRM: *', '', line.strip())}"
         else:
             joined.append(bare.rstrip())
-    return _with_device_lines(joined)
+    return tuple(_with_device_lines(joined))
 
 
 def _with_device_lines(lines: list[str]) -> list[str]:
@@ -132,7 +136,11 @@ def _with_device_lines(lines: list[str]) -> list[str]:
     """
     joined: list[str] = []
     for line in lines:
-        opens = joined and re.search(r"NVRM: (?:The NVIDIA GPU|API mismatch|This PCI I/O region)", joined[-1])
+        opens = (
+            joined
+            and "NVRM: " in joined[-1]
+            and re.search(r"NVRM: (?:The NVIDIA GPU|API mismatch|This PCI I/O region)", joined[-1])
+        )
         if opens and line.startswith("NVRM: ") and not re.search(r"Xid|loading NVIDIA|API mismatch", line):
             joined[-1] = f"{joined[-1]} {line.removeprefix('NVRM: ').strip()}"
         else:
@@ -140,25 +148,41 @@ def _with_device_lines(lines: list[str]) -> list[str]:
     return joined
 
 
-def _events(lines: Iterable[str]) -> tuple[KernelEvent, ...]:
+def _events(lines: Sequence[str]) -> tuple[KernelEvent, ...]:
+    """Walk back from the end, so that each event is told at once what came after it."""
     events: list[KernelEvent] = []
-    for line in lines:
-        if _RESTART.search(line):
-            events = [replace(event, cleared=True) for event in events]
-        reset = _RESET.search(line)
-        if reset:
-            target = bus_id(next(group for group in reset.groups() if group))
-            events = [replace(event, cleared=event.cleared or event.bus_id == target) for event in events]
+    reset: set[str] = set()
+    restarted = False
+    for line in reversed(lines):
+        if not _worth_reading(line):
+            continue
+        found = _RESET.search(line)
+        if found:
+            reset.add(bus_id(next(group for group in found.groups() if group)))
         else:
-            events.extend(_recognised(line))
-    return tuple(events)
+            events.extend(_recognised(line, restarted, reset))
+        restarted = restarted or _RESTART.search(line) is not None
+    return tuple(reversed(events))
 
 
-def _recognised(line: str) -> Iterator[KernelEvent]:
+def _worth_reading(line: str) -> bool:
+    """Tell in a tenth of the time whether any pattern of this module can match: most lines are of others."""
+    low = line.lower()
+    return any(word in low for word in _words())
+
+
+@cache
+def _words() -> tuple[str, ...]:
+    patterns = (_RESTART, _RESET, *(pattern for _, pattern in _KINDS))
+    return tuple(dict.fromkeys(word.lower() for pattern in patterns for word in needed(pattern.pattern) or ("",)))
+
+
+def _recognised(line: str, restarted: bool, reset: Container[str]) -> Iterator[KernelEvent]:
     for kind, pattern in _KINDS:
         found = pattern.search(line)
         if found:
             named = found.groupdict()
             where = "" if kind in _HOST_WIDE else bus_id(named.get("bus") or line)
-            yield KernelEvent(kind, where, int(named.get("number") or 0), line.strip()[:_EVIDENCE_LENGTH])
+            number = int(named.get("number") or 0)
+            yield KernelEvent(kind, where, number, line.strip()[:_EVIDENCE_LENGTH], restarted or where in reset)
             return
