@@ -1,0 +1,107 @@
+"""`qwenhost plan`: does a model fit, in which layout, with which flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from qwenhost.records.errors import FAILED, USAGE, QwenhostError
+
+if TYPE_CHECKING:
+    from qwenhost.records.fit import Fit, Question
+
+POSITIVE = click.IntRange(min=1)
+
+
+@click.command()
+@click.argument("hosts", nargs=-1)
+@click.option("--model", "model_name", required=True, metavar="NAME", help="qwen3.5-27b, -27b-fp8, or a folder.")
+@click.option("-i", "--inventory", type=click.Path(path_type=Path), help="Plan for the hosts of this inventory.")
+@click.option("--limit", default="", metavar="PATTERN", help="Only these hosts of the inventory.")
+@click.option("--sku", default="", metavar="NAME", help="Plan for boards of this product, without any host.")
+@click.option("--gpus", type=POSITIVE, default=1, show_default=True, help="How many boards (with --sku).")
+@click.option("--max-model-len", type=POSITIVE, default=32768, show_default=True, help="Tokens of a request.")
+@click.option("--prefix-caching/--no-prefix-caching", default=True, show_default=True)
+@click.option("--mtp", type=click.IntRange(0, 8), default=0, help="Speculative tokens of the model's MTP layer.")
+@click.option("--text-only/--vision", default=True, show_default=True)
+@click.option("--kv-cache-dtype", type=click.Choice(["auto", "fp8"]), default="auto", show_default=True)
+@click.option("--tensor-parallel", type=POSITIVE, help="Only this size; otherwise all are tried.")
+@click.option("--max-num-seqs", type=POSITIVE, help="Requests at the same time.")
+@click.option("--max-num-batched-tokens", type=POSITIVE, help="Tokens of one step.")
+@click.option(
+    "--gpu-memory-utilization", type=click.FloatRange(0, 1, min_open=True), default=0.92, show_default=True
+)
+@click.option(
+    "--kv-cache-gib", type=click.FloatRange(0, min_open=True), help="Pool per GPU; makes the arithmetic exact."
+)
+@click.option("--json", "as_json", is_flag=True, help="Write the versioned JSON plan.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    hosts: tuple[str, ...],
+    model_name: str,
+    inventory: Path | None,
+    limit: str,
+    sku: str,
+    gpus: int,
+    max_model_len: int,
+    prefix_caching: bool,
+    mtp: int,
+    text_only: bool,
+    kv_cache_dtype: str,
+    tensor_parallel: int | None,
+    max_num_seqs: int | None,
+    max_num_batched_tokens: int | None,
+    gpu_memory_utilization: float,
+    kv_cache_gib: float | None,
+    as_json: bool,
+) -> None:
+    """Say whether a Qwen3.5 model fits this host, HOSTS, an inventory's hosts or boards of --sku, and how.
+
+    Every layout is tried: tensor parallel sizes and MIG profiles. Exit codes: 0 it fits, 1 it does not,
+    2 wrong usage.
+    """
+    from qwenhost.records.fit import Question
+    from qwenhost.reports.fit_report import fit_json, fit_lines
+    from qwenhost.workflows.serving_plan import model_of
+
+    shape, precision = model_of(model_name)
+    question = Question(
+        model=shape,
+        precision=precision,
+        context_tokens=max_model_len,
+        prefix_caching=prefix_caching,
+        mtp_tokens=mtp,
+        vision=not text_only,
+        kv_cache_dtype=kv_cache_dtype,
+        gpu_memory_utilization=gpu_memory_utilization,
+        tensor_parallel=tensor_parallel,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        kv_cache_gib=kv_cache_gib,
+    )
+    fits = _fits(question, hosts, inventory, limit, sku, gpus)
+    if as_json:
+        click.echo(fit_json(fits))
+    else:
+        for host, fit in fits.items():
+            click.echo("\n".join(([f"{host}:"] if host else []) + list(fit_lines(fit, question))))
+    ctx.exit(0 if all(fit.chosen for fit in fits.values()) else FAILED)
+
+
+def _fits(
+    question: Question, names: tuple[str, ...], inventory: Path | None, limit: str, sku: str, gpus: int
+) -> dict[str, Fit]:
+    """Return the plans by host; the name is empty where no host was named."""
+    from qwenhost.workflows import hosts, serving_plan
+
+    if sku and (names or inventory):
+        raise QwenhostError("either boards or hosts", hint="leave out --sku", exit_code=USAGE)
+    if sku:
+        return {"": serving_plan.plan_boards(question, sku, gpus)}
+    chosen = hosts.choose(names, inventory, limit)
+    if not chosen:
+        return {"": serving_plan.plan_here(question)}
+    return {host.name: serving_plan.plan_host(question, host) for host in chosen}

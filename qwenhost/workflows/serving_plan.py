@@ -1,0 +1,125 @@
+"""Plan how to serve a model: on boards that are only named, or on hosts as they are found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qwenhost.expectations import model_shapes, partitions
+from qwenhost.expectations import serving_tables as tables
+from qwenhost.expectations.skus import skus
+from qwenhost.records.desired import Expectations, Sku
+from qwenhost.records.errors import USAGE, QwenhostError
+from qwenhost.records.fit import Fit, Place, Question
+from qwenhost.records.host import Host
+from qwenhost.records.model import ModelShape
+from qwenhost.serving.fit import fit
+
+MIB_PER_GIB = 1024
+INDEX = "model.safetensors.index.json"
+
+
+def model_of(name: str) -> tuple[ModelShape, str]:
+    """Return shape and precision of a model by its name, or of a checkpoint's folder. Raises QwenhostError."""
+    folder = Path(name)
+    if "/" in name and (folder.is_absolute() or folder.is_dir()):
+        shape = model_shapes.of_checkpoint(
+            folder.name, _read(folder / "config.json"), _bytes_of(folder), str(folder / "config.json")
+        )
+        return shape, next(iter(shape.weight_bytes))
+    return model_shapes.by_name(name)
+
+
+def plan_boards(question: Question, sku_name: str, gpus: int) -> Fit:
+    """Plan for so many boards of a product; no host is asked. Raises QwenhostError for an unknown product."""
+    sku = skus().get(sku_name)
+    if sku is None:
+        raise QwenhostError(f"there is no board {sku_name}", hint=f"known: {', '.join(skus())}", exit_code=USAGE)
+    return fit(question, places(sku, gpus))
+
+
+def plan_here(question: Question) -> Fit:
+    """Plan for this host. Raises QwenhostError where its GPUs are not known."""
+    from qwenhost.expectations.declared import read_declared
+    from qwenhost.transports import local
+    from qwenhost.workflows.doctor import expectations_of, sources_of
+
+    declared = read_declared({}, host="this host", where="")
+    return _plan_seen(question, "this host", expectations_of(local.fetch(sources_of(declared)), declared))
+
+
+def plan_host(question: Question, host: Host) -> Fit:
+    """Plan for a host over SSH, as it is declared, and as it is found where nothing is declared."""
+    from qwenhost.expectations.declared import read_declared
+    from qwenhost.transports import ssh
+    from qwenhost.workflows.doctor import expectations_of, sources_of
+
+    declared = read_declared(dict(host.variables), host=host.name, where=host.origin)
+    return _plan_seen(question, host.name, expectations_of(ssh.fetch(host, sources_of(declared)), declared))
+
+
+def _plan_seen(question: Question, name: str, want: Expectations) -> Fit:
+    if want.sku is None or not want.gpus:
+        raise QwenhostError(
+            f"{name}: its GPUs are not known", hint="see qwenhost doctor, or name them: --sku NAME --gpus N"
+        )
+    return fit(question, places(want.sku, want.gpus, bridged=bool(want.bridged_pairs)))
+
+
+def places(sku: Sku, gpus: int, bridged: bool = False) -> tuple[Place, ...]:
+    """Return the GPUs as they are, and cut into each MIG profile that leaves no other on them."""
+    memory = tables.usable_gib(sku)
+    if memory is None:
+        raise QwenhostError(f"the memory size of {sku.name} is not known", hint="the planner knows A100 boards")
+    joined = gpus if sku.nvlink_matrix.get(gpus) or gpus in sku.nvswitch_at_gpus else 2 if bridged else 1
+    whole = Place(
+        label=sku.product,
+        count=gpus,
+        memory_gib=memory,
+        joined=joined if sku.form == "pcie" else max(joined, gpus if sku.nvlink_links else 1),
+        family=sku.family,
+        memory_gb_per_s=tables.memory_gb_per_s(sku),
+        bf16_tflops=tables.bf16_tflops(sku),
+    )
+    return (whole, *_slices(sku, gpus))
+
+
+def _slices(sku: Sku, gpus: int) -> tuple[Place, ...]:
+    known = partitions.profiles(sku.mig).values() if sku.mig else ()
+    return tuple(
+        Place(
+            label=f"{sku.product} {profile.name}",
+            count=gpus * profile.max_instances,
+            memory_gib=profile.memory_mib / MIB_PER_GIB,
+            joined=1,
+            family=sku.family,
+            mig_profile=profile.name,
+        )
+        for profile in known
+        if "+" not in profile.name
+    )
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise QwenhostError(
+            f"{path}: {getattr(error, 'strerror', None) or error}",
+            hint="name a folder with a checkpoint",
+            exit_code=USAGE,
+        ) from error
+    if not isinstance(content, dict):
+        raise QwenhostError(f"{path}: not a JSON object", exit_code=USAGE)
+    return content
+
+
+def _bytes_of(folder: Path) -> int:
+    """Return the bytes of a checkpoint's weights, by its index or by its files."""
+    if (folder / INDEX).is_file():
+        metadata = _read(folder / INDEX).get("metadata")
+        if isinstance(metadata, dict) and isinstance(metadata.get("total_size"), int):
+            return int(metadata["total_size"])
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
