@@ -33,8 +33,6 @@ def _fields(fit: Fit) -> dict[str, object]:
 def _candidate(one: Candidate) -> dict[str, object]:
     fields = asdict(one)
     fields["capacity"] = [{"tokens": tokens, "requests": round(held, DIGITS)} for tokens, held in one.capacity]
-        {"tokens": tokens, "requests": round(held, DIGITS)} for tokens, held in candidate.capacity
-    ]
     return {key: round(value, DIGITS) if isinstance(value, float) else value for key, value in fields.items()}
 
 
