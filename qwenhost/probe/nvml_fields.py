@@ -80,7 +80,7 @@ def values(pynvml: Any, handle: Any, cpus: int, ask: Ask) -> dict[str, Any]:
         found[name] = ask(partial(_field_value, pynvml, handle, field_id))
     found["remapped_rows"] = ask(partial(_remapped_rows, pynvml, handle))
     found["cpu_affinity"] = ask(partial(_cpus, pynvml, handle, cpus))
-    found["processes"] = ask(partial(_processes, pynvml, handle))
+    found["processes"] = ask(partial(_processes, pynvml, handle, ask))
     return found
 
 
@@ -111,9 +111,25 @@ def _cpus(pynvml: Any, handle: Any, cpus: int) -> list[int]:
     return [64 * place + bit for place, word in enumerate(words) for bit in range(64) if word >> bit & 1]
 
 
-def _processes(pynvml: Any, handle: Any) -> list[dict[str, Any]]:
+def _processes(pynvml: Any, handle: Any, ask: Ask) -> list[dict[str, Any]]:
     processes = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-    return [{"pid": process.pid, "used_bytes": process.usedGpuMemory} for process in processes]
+    return [_process(pynvml, process, ask) for process in processes]
+
+
+def _process(pynvml: Any, process: Any, ask: Ask) -> dict[str, Any]:
+    return {
+        "pid": process.pid,
+        "used_bytes": process.usedGpuMemory,
+        "name": ask(partial(pynvml.nvmlSystemGetProcessName, process.pid)),
+        "cgroup": ask(partial(_cgroup, process.pid)),
+    }
+
+
+def _cgroup(pid: int) -> str:
+    """Return the path of a process in the unified hierarchy, or in systemd's own of version 1."""
+    with open("/proc/{}/cgroup".format(pid), encoding="utf-8", errors="replace") as lines:
+        rows = [line.rstrip("\n").split(":", 2) for line in lines]
+    return next((row[2] for row in rows if row[1] in ("", "name=systemd")), "")
 
 
 def links(pynvml: Any, handle: Any, ask: Ask) -> list[dict[str, Any]]:

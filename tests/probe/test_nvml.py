@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import types
 from typing import Any
 
@@ -80,6 +81,9 @@ class Library:
             raise NVMLError(NOT_FOUND)
         return "mig"
 
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
+        return self._of(handle, [types.SimpleNamespace(pid=os.getpid(), usedGpuMemory=None)])
+
     def nvmlDeviceGetUUID(self, handle: str) -> str:
         return self._of(handle, f"UUID-of-{handle}")
 
@@ -121,6 +125,16 @@ def test_values_and_error_names(library: Library) -> None:
     assert sound["recovery_action"] == {"error": "NOT_SUPPORTED"}
     assert sound["cpu_affinity"] == [1, 3]
     assert sound["serial"] == {"error": "NOT_SUPPORTED"}
+
+
+def test_processes_have_their_control_group(library: Library) -> None:
+    (process,) = read()["devices"][0]["processes"]
+    assert (process["pid"], process["used_bytes"], process["name"]) == (
+        os.getpid(),
+        None,
+        {"error": "NOT_SUPPORTED"},
+    )
+    assert process["cgroup"].startswith("/")
 
 
 def test_links_end_where_the_board_has_no_more(library: Library) -> None:
