@@ -17,6 +17,7 @@ ACTS = {
     "mig": "mig:run",
     "wait-gpu": "wait_gpu:run",
     "http": "loopback:run",
+    "bench": "bench:run",
     "begin": "runs:begin",
     "end": "runs:end",
     "runs": "runs:runs",

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from qwenhost.expectations.profiles import profile
 from qwenhost.lab import lifecycle, network
 from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab
@@ -72,20 +73,25 @@ class Provisioned:
         return on(host, command)
 
     def state(self, host: str) -> str:
-        return on(host, STATE)
+        return state(host)
 
 
 STATE = """
 cd / && { find etc usr/local opt/qwenhost/vllm/current var/lib/qwenhost/vllm -not -type d 2>/dev/null || true; } |
   grep -E 'qwenhost|vllm' | sort | while read -r file; do
     stat -c '%A %U %G %N' "$file"; [ -L "$file" ] || sha256sum "$file"; done
-sysctl -a 2>/dev/null | grep -E '^(net.core|net.ipv4.tcp_[^m]|net.ipv4.tcp_mtu|vm.swap|vm.max_map|fs.file-max)'
+sysctl {keys}
 cat /sys/kernel/mm/transparent_hugepage/enabled
 grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages
 nvidia-smi -L | grep -c MIG || true
 systemctl list-units --plain --no-legend --state=active 'vllm@*' 'qwenhost-*' | cut -d' ' -f1
 """
 """Lists what a provision changes: files with modes and checksums, kernel settings, MIG devices, units."""
+
+
+def state(host: str) -> str:
+    keys = " ".join(setting.key for setting in profile("serving").sysctl)
+    return on(host, STATE.replace("{keys}", keys))
 
 
 def on(host: str, command: str) -> str:
@@ -106,7 +112,7 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisione
     inventory.write_text(text.replace("/qwenhost-lab/qwenhost/", f"/qwenhost-lab/{LAB.name}/"))
     up = run(*QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
     assert up.code == 0, up.messages
-    fresh = {host: on(host, STATE) for host in ("lab1", "lab2")}
+    fresh = {host: state(host) for host in ("lab1", "lab2")}
     yield Provisioned(inventory, fresh, run(*QWENHOST, "provision", str(inventory), "--yes", "--json"))
     lifecycle.down(LAB)
 

@@ -1,0 +1,30 @@
+"""A measured ladder for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from qwenhost.records.load import Comparison, Ladder
+
+
+def ladder_lines(ladder: Ladder, against: Sequence[Comparison]) -> Iterator[str]:
+    """Yield a table: one row per concurrency, with the ratio to the baseline where there is one."""
+    version = f", vLLM {ladder.vllm}" if ladder.vllm else ""
+    yield (
+        f"{ladder.service}: {ladder.model}{version}, {ladder.input_tokens} tokens in, "
+        f"{ladder.output_tokens} out, {ladder.measured_at}"
+    )
+    yield f"{'at a time':>10} {'output tok/s':>13} {'TTFT p50':>10} {'p99 ms':>9} {'TPOT p50':>9} {'p99 ms':>8}"
+    ratios = {one.concurrency: one for one in against}
+    for step in ladder.steps:
+        row = f"{step.concurrency:10} {step.output_tokens_per_s:13.1f}"
+        row += f" {step.ttft_median_ms:10.1f} {step.ttft_p99_ms:9.1f}"
+        row += f" {step.tpot_median_ms:9.2f} {step.tpot_p99_ms:8.2f}"
+        yield row + _told(ratios.get(step.concurrency)) + (f"  {step.failed} failed" if step.failed else "")
+
+
+def _told(one: Comparison | None) -> str:
+    if one is None:
+        return ""
+    verdict = "" if one.holds else "  SLOWER"
+    return f"  x{one.output_tokens_ratio:.2f} tokens/s, x{one.ttft_p99_ratio:.2f} TTFT p99{verdict}"
