@@ -20,6 +20,7 @@ from qwenhost.transports import fleet, local, recorded
 from qwenhost.workflows import observed
 from qwenhost.workflows.asked import sources_of
 from qwenhost.workflows.peers import peers_of
+from qwenhost.workflows.trials import tried, were_tried
 
 __all__ = [
     "examine_bundle",
@@ -34,10 +35,11 @@ __all__ = [
 PROFILE = "qwenhost_profile"
 
 
-def examine_here(profile: str = "") -> HostReport:
+def examine_here(profile: str = "", trials: bool = False) -> HostReport:
     """Examine this host; nothing is declared for it but a profile, if one is named."""
     declared = _declared(None, "this host", profile)
-    return examine_bundle(local.fetch(sources_of(declared)), declared)
+    bundle = local.fetch(sources_of(declared))
+    return examine_bundle(tried(bundle, local.try_out) if trials else bundle, declared)
 
 
 def examine_recorded(path: str, host: Host | None, profile: str = "") -> HostReport:
@@ -46,20 +48,20 @@ def examine_recorded(path: str, host: Host | None, profile: str = "") -> HostRep
     return examine_bundle(recorded.read(path), declared)
 
 
-def examine_hosts(hosts: Sequence[Host]) -> tuple[HostReport, ...]:
+def examine_hosts(hosts: Sequence[Host], trials: bool = False) -> tuple[HostReport, ...]:
     """Examine hosts at the same time; one that cannot be reached has a report that says so.
 
     Raises QwenhostError before any host is contacted when a declaration is wrong.
     """
     declared = {host.name: _declared(host, host.name) for host in hosts}
-    answers = tuple(fleet.fetch_all(hosts, lambda host: _fetch(host, sources_of(declared[host.name]))))
+    answers = tuple(fleet.fetch_all(hosts, lambda host: _fetch(host, sources_of(declared[host.name]), trials)))
     alike = peers_of([answer.bundle for answer in answers if answer.bundle])
     return tuple(_report(answer, declared[answer.host.name], alike) for answer in answers)
 
 
 def examine_bundle(bundle: Bundle, declared: Declared, peers: Peers | None = None) -> HostReport:
     """Judge a bundle, also against its peers where it has some; pure."""
-    want = replace(expectations_of(bundle, declared), peers=peers or {})
+    want = replace(expectations_of(bundle, declared), peers=peers or {}, trials=were_tried(bundle))
     return HostReport(
         host=bundle.host,
         sku=want.sku.name if want.sku else "",
@@ -93,10 +95,11 @@ def _declared(host: Host | None, name: str, profile: str = "") -> Declared:
     return read_declared(variables, host=host.name if host else name, where=host.origin if host else "")
 
 
-def _fetch(host: Host, sources: Iterable[Source]) -> Bundle:
+def _fetch(host: Host, sources: Iterable[Source], trials: bool) -> Bundle:
     from qwenhost.transports import ssh  # Fabric costs 0.2 s, and only remote hosts need it
 
-    return ssh.fetch(host, sources)
+    bundle = ssh.fetch(host, sources)
+    return tried(bundle, lambda asked: ssh.try_out(host, asked)) if trials else bundle
 
 
 def _report(answer: fleet.Answer, declared: Declared, alike: Mapping[str, Peers]) -> HostReport:
