@@ -125,7 +125,7 @@ def upstream(pci: PciDevices, want: Expectations) -> Iterator[Judgement]:
     Behind a PCIe switch the GPU's own link may be whole while the switch's link to the processor is not.
     """
     expected = want.sku.pcie_width if want.sku else None
-    chains = {device: list(_above(device, pci)) for device in pci.gpus}
+    chains = {device: list(pci.above(device)) for device in pci.gpus}
     for device, ports in chains.items():
         narrow = [port for port in ports if port.width_current and port.width_current < (expected or 0)]
         if narrow:
@@ -139,15 +139,6 @@ def upstream(pci: PciDevices, want: Expectations) -> Iterator[Judgement]:
             yield Judgement(f"gpu {device.bus_id}", Verdict.PASS, "all ports above it are whole")
     if not expected or (pci.virtual and not any(chains.values())) or not pci.gpus:
         yield Judgement("host", Verdict.SKIP, "no product with a known width, or no port to be seen")
-
-
-def _above(device: PciDevice, pci: PciDevices) -> Iterator[PciDevice]:
-    seen = {device.bus_id}
-    port = pci.at(device.upstream)
-    while port and port.bus_id not in seen:
-        seen.add(port.bus_id)
-        yield port
-        port = pci.at(port.upstream)
 
 
 @check(
@@ -217,7 +208,7 @@ def _leads_to_gpu(where: str, pci: PciDevices | None) -> bool:
     """Tell whether a GPU is at or below the device; true as long as nothing shows the contrary."""
     if pci is None or pci.at(where) is None or not any(device.upstream for device in pci.gpus):
         return True
-    return any(where in (gpu.bus_id, *(port.bus_id for port in _above(gpu, pci))) for gpu in pci.gpus)
+    return any(where in (gpu.bus_id, *(port.bus_id for port in pci.above(gpu))) for gpu in pci.gpus)
 
 
 def _errors(where: str, lines: list[str], concerns_gpu: bool) -> Judgement:

@@ -121,6 +121,15 @@ class PciDevices:
         """Return the device at a bus id."""
         return next((device for device in self.devices if device.bus_id == address), None)
 
+    def above(self, device: PciDevice) -> Iterator[PciDevice]:
+        """Yield the ports from a device up to its root port."""
+        seen = {device.bus_id}
+        port = self.at(device.upstream)
+        while port and port.bus_id not in seen:
+            seen.add(port.bus_id)
+            yield port
+            port = self.at(port.upstream)
+
 
 @parses(PCI_TREE)
 def devices_from_tree(capture: Capture) -> PciDevices:
@@ -152,7 +161,7 @@ def _from_files(where: str, files: dict[str, str], place: str) -> PciDevice:
         speed_current=_speed(files.get("current_link_speed")),
         speed_max=_speed(files.get("max_link_speed")),
         numa_node=int(node) if node else None,
-        upstream=bus_id(above) or None,
+        upstream=bus_id(above) if "." in above else None,
         unreachable=_hex(files.get("revision"), 2) == "ff" if "revision" in files else None,
     )
 
