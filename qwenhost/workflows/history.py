@@ -1,0 +1,123 @@
+"""This run against the one before: what is new, gone or still there, and which advice has to go further. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime
+
+from qwenhost.expectations.escalation import escalation
+from qwenhost.records.finding import Finding, HostReport, Verdict
+from qwenhost.records.since import Past, Remembered, Since
+
+ALARMS = (Verdict.WARN, Verdict.FAIL)
+NOT_JUDGED = (Verdict.UNKNOWN, Verdict.SKIP)
+
+RESET = "reset"
+REBOOT = "reboot"
+
+
+def compare(
+    report: HostReport, before: Remembered | None, at: str, boot: str = ""
+) -> tuple[HostReport, Remembered]:
+    """Return the report with what changed and with advice that goes further, and what to keep for the next run.
+
+    `at`: time of this run, ISO 8601 UTC. `boot`: id of the host's boot, empty where it was not seen.
+    """
+    known = {(past.check, past.subject): past for past in before.alarms} if before else {}
+    now = {key: _seen(finding, known.get(key), at, boot) for key, finding in _alarms(report, known).items()}
+    left = [past for key, past in known.items() if key not in now]
+    unseen = tuple(past for past in left if _unjudged(past, report.findings) and not _forgotten(past, at))
+    told = replace(report, findings=tuple(_advised(finding, now) for finding in report.findings))
+    if before is not None:
+        told = replace(told, since=_since(before, now.values(), known, left, unseen))
+    return told, Remembered(at, (*now.values(), *unseen))
+
+
+def _alarms(report: HostReport, known: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Finding]:
+    """Return the worst alarm per check and subject; a consequence counts only where it was an alarm before."""
+    found: dict[tuple[str, str], Finding] = {}
+    for finding in sorted(report.findings, key=lambda finding: finding.verdict is Verdict.FAIL):
+        key = (finding.check, finding.subject)
+        if finding.verdict in ALARMS and (not finding.cause or key in known):
+            found[key] = finding
+    return found
+
+
+def _since(
+    before: Remembered,
+    now: Iterable[Past],
+    known: Iterable[tuple[str, str]],
+    left: Iterable[Past],
+    unseen: tuple[Past, ...],
+) -> Since:
+    new = tuple(past for past in now if (past.check, past.subject) not in known)
+    return Since(
+        examined_at=before.examined_at,
+        new=new,
+        gone=tuple(past for past in left if past not in unseen),
+        unchanged=tuple(past for past in now if past not in new),
+        unseen=unseen,
+    )
+
+
+def _unjudged(past: Past, findings: Iterable[Finding]) -> bool:
+    """Tell whether nobody can say what became of an alarm; one of a check that is no more is none."""
+    own = [finding for finding in findings if finding.check == past.check]
+    same = [finding for finding in own if finding.subject == past.subject]
+    if same:
+        return all(finding.verdict in NOT_JUDGED for finding in same)
+    return any(finding.verdict is Verdict.UNKNOWN for finding in own) or (
+        bool(own) and all(finding.verdict is Verdict.SKIP for finding in own)
+    )
+
+
+def _forgotten(past: Past, at: str) -> bool:
+    return _hours(past.last_seen_at, at) > escalation().forget_days * 24
+
+
+def _seen(finding: Finding, past: Past | None, at: str, boot: str) -> Past:
+    verdict = finding.verdict.value
+    if past is None:
+        first = escalation().first.get(finding.check, "")
+        return Past(finding.check, finding.subject, verdict, at, at, step=first, step_at=at, step_boot=boot)
+    was = past.verdict if past.verdict != verdict else ""
+    again = replace(
+        past, verdict=verdict, was=was, last_seen_at=at, runs=past.runs + 1, step_runs=past.step_runs + 1
+    )
+    return _further(again, at, boot)
+
+
+def _further(past: Past, at: str, boot: str) -> Past:
+    """Return the alarm with its next step, where the one that was advised has been tried."""
+    step = _next_step(past, at, boot)
+    if step == past.step:
+        return replace(past, step_boot=past.step_boot or boot)
+    return replace(past, step=step, step_at=at, step_boot=boot, step_runs=1, escalated=True)
+
+
+def _next_step(past: Past, at: str, boot: str) -> str:
+    """A boot tries a reset as well; without one, a reset counts as tried when it was advised often enough."""
+    table = escalation()
+    if past.step not in (RESET, REBOOT):
+        return past.step
+    if past.step_boot and boot and past.step_boot != boot:
+        return table.after(REBOOT)
+    advised = past.step_runs > table.reset_runs and _hours(past.step_at, at) >= table.reset_hours
+    return table.after(RESET) if past.step == RESET and advised else past.step
+
+
+def _advised(finding: Finding, now: dict[tuple[str, str], Past]) -> Finding:
+    past = now.get((finding.check, finding.subject))
+    remedy = escalation().steps.get(past.step) if past and past.escalated else None
+    if past is None or remedy is None or finding.verdict not in ALARMS:
+        return finding
+    text = remedy.text.format(first_seen_at=past.first_seen_at[:10])
+    return replace(finding, remedy=replace(remedy, text=text))
+
+
+def _hours(start: str, end: str) -> float:
+    try:
+        return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() / 3600
+    except (ValueError, TypeError):
+        return 0.0
