@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import shlex
-import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
+from qwenhost.cli.outputs import Outputs, output_options
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import HostReport
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which hosts, and held to what."""
+
+    names: tuple[str, ...]
+    inventory: Path | None
+    limit: str
+    bundle: str | None
+    profile: str
 
 
 @click.command()
@@ -19,9 +32,10 @@ from qwenhost.records.finding import HostReport
     "--limit", default="", metavar="PATTERN", help="Only these hosts of the inventory (Ansible pattern)."
 )
 @click.option("--bundle", metavar="PATH", help="Examine a folder, archive or bug report instead; - for stdin.")
-@click.option("--json", "as_json", is_flag=True, help="Write the versioned JSON report.")
+@output_options
 @click.option("--strict", is_flag=True, help="A warning counts as a failure.")
 @click.option("--profile", default="", metavar="NAME", help="Profile of settings to hold hosts to.")
+@click.option("--no-state", is_flag=True, help="Compare with no earlier run, and keep nothing of this one.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -30,37 +44,50 @@ def command(
     limit: str,
     bundle: str | None,
     as_json: bool,
+    junit: str | None,
+    html: str | None,
+    prometheus: str | None,
     strict: bool,
     profile: str,
+    no_state: bool,
 ) -> None:
-    """Examine this host, HOSTS over SSH, the hosts of an inventory, or a recorded bundle. Changes nothing.
+    """Examine this host, HOSTS over SSH, the hosts of an inventory, or a recorded bundle. Changes nothing there.
 
     HOSTS are [user@]name[:port]; with --inventory they are names of hosts in it.
+
+    What is found is kept under $XDG_STATE_HOME/qwenhost, so that the next run tells what is new, gone or
+    still there; a recorded bundle is kept only when the host that it is from is named.
 
     Exit codes: 0 nothing failed, 1 something failed, 2 wrong usage or input, 3 something that applies
     could not be seen.
     """
-    from qwenhost.reports import exit_code, json_report, text
+    from qwenhost.reports import exit_code
 
+    outputs = Outputs("-" if as_json else None, junit, html, prometheus, strict)
     if limit and inventory is None:
         raise QwenhostError("--limit needs an inventory", hint="add -i INVENTORY")
-    reports = _examine(hosts, inventory, limit, bundle, profile)
-    if as_json:
-        click.echo(json_report.render(reports))
-    else:
-        text.write(reports, sys.stdout, again=_again(inventory))
+    reports = _examine(Wanted(hosts, inventory, limit, bundle, profile), state=not no_state)
+    outputs.write(reports, again=_again(inventory))
     ctx.exit(exit_code(reports, strict=strict))
 
 
-def _examine(
-    names: tuple[str, ...], inventory: Path | None, limit: str, bundle: str | None, profile: str
-) -> tuple[HostReport, ...]:
+def _examine(wanted: Wanted, state: bool) -> Sequence[HostReport]:
     from qwenhost.workflows import doctor, hosts
 
-    chosen = hosts.choose(names, inventory, limit, profile)
-    if bundle is not None:
-        return (doctor.examine_recorded(bundle, hosts.one_or_none(chosen), profile),)
-    return doctor.examine_hosts(chosen) if chosen else (doctor.examine_here(profile),)
+    chosen = hosts.choose(wanted.names, wanted.inventory, wanted.limit, wanted.profile)
+    if wanted.bundle is not None:
+        host = hosts.one_or_none(chosen)
+        report = doctor.examine_recorded(wanted.bundle, host, wanted.profile)
+        named = (replace(report, host=host.name),) if host else (report,)
+        return _compared(named) if host and state else named
+    reports = doctor.examine_hosts(chosen) if chosen else (doctor.examine_here(wanted.profile),)
+    return _compared(reports) if state else reports
+
+
+def _compared(reports: Sequence[HostReport]) -> Sequence[HostReport]:
+    from qwenhost.workflows.state import since_last_time
+
+    return since_last_time(reports, lambda message: click.echo(f"qwenhost: {message}", err=True))
 
 
 def _again(inventory: Path | None) -> str:

@@ -58,9 +58,13 @@ class Group:
     @property
     def what(self) -> str:
         """Observed and expected in words."""
-        finding = self.findings[0]
-        observed = finding.observed or "no value"
-        return f"{observed}, expected {finding.expected}" if finding.expected else observed
+        return described(self.findings[0])
+
+
+def described(finding: Finding) -> str:
+    """Return observed and expected in words."""
+    observed = finding.observed or "no value"
+    return f"{observed}, expected {finding.expected}" if finding.expected else observed
 
 
 def enumerated(names: list[str]) -> str:

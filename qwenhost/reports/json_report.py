@@ -1,4 +1,4 @@
-"""The versioned JSON report; its schema is data/report.schema.json."""
+"""The versioned JSON report; its schema is data/schemas/doctor.json."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from typing import Any
 
 from qwenhost import __version__
 from qwenhost.records.finding import Finding, HostReport, Verdict
+from qwenhost.records.since import Past, Since
 
 SCHEMA = 1
+
+CHANGES = ("new", "gone", "unchanged", "unseen")
+
+PAST_FIELDS = ("check", "subject", "verdict", "was", "first_seen_at", "runs", "step", "escalated")
 
 
 def render(reports: Iterable[HostReport]) -> str:
@@ -25,6 +30,7 @@ def host_part(report: HostReport) -> dict[str, Any]:
     return {
         "host": report.host,
         "sku": report.sku,
+        "examined_at": report.examined_at,
         "error": report.error,
         "hint": report.hint,
         "summary": {verdict.value: report.count(verdict) for verdict in Verdict},
@@ -32,9 +38,21 @@ def host_part(report: HostReport) -> dict[str, Any]:
         "changes": [asdict(change) for change in report.changes],
         "unrecognised": list(report.unrecognised),
         "notes": dict(report.notes),
+        "since": since_part(report.since) if report.since else None,
     }
 
 
 def finding_part(finding: Finding) -> dict[str, Any]:
     """Return one finding with plain values."""
     return {**asdict(finding), "verdict": finding.verdict.value}
+
+
+def since_part(since: Since) -> dict[str, Any]:
+    """Return what changed since the run before."""
+    kinds = {name: [past_part(past) for past in getattr(since, name)] for name in CHANGES}
+    return {"examined_at": since.examined_at, **kinds}
+
+
+def past_part(past: Past) -> dict[str, Any]:
+    """Return one alarm with its history; how its advice is counted stays inside."""
+    return {name: getattr(past, name) for name in PAST_FIELDS}

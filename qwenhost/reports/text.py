@@ -7,12 +7,21 @@ from collections.abc import Iterable, Sequence
 from typing import TextIO
 
 from qwenhost.records.finding import HostReport, Verdict
+from qwenhost.records.since import Since
 from qwenhost.reports.grouping import Group, alarms, consequences, unseen
 from qwenhost.reports.lines import Line, line
+from qwenhost.reports.matrix import matrix
 from qwenhost.reports.next_steps import next_steps
+from qwenhost.reports.since_lines import CHANGES, since_rows
 
 NAMES = {Verdict.FAIL: "FAIL", Verdict.WARN: "WARN", Verdict.UNKNOWN: "????", Verdict.NOTE: "note"}
 STYLES = {Verdict.FAIL: "bold red", Verdict.WARN: "yellow", Verdict.UNKNOWN: "magenta", Verdict.NOTE: "cyan"}
+
+CELLS = {**NAMES, Verdict.PASS: "ok", Verdict.SKIP: "-"}
+NARROWEST = max(map(len, CELLS.values()))
+
+CHANGE_STYLES = {"new": "bold red", "gone": "green"}
+WIDEST = max(map(len, CHANGES.values()))
 
 COUNTS = (
     (Verdict.FAIL, "failed"),
@@ -35,7 +44,7 @@ def render(reports: Sequence[HostReport], *, again: str = "qwenhost provision") 
 
 
 def report_lines(reports: Sequence[HostReport], again: str) -> Iterable[Line]:
-    """Return the lines of the report: each host, then one line per host of a fleet, then what to do next.
+    """Return the lines of the report: each host, then the matrix of a fleet, then what to do next.
 
     A host of a fleet with nothing to tell has its line among the others only.
     """
@@ -59,6 +68,21 @@ def host_lines(report: HostReport) -> Iterable[Line]:
         if report.hint:
             yield line(f"  hint: {report.hint}")
         return
+    yield from _alarm_lines(report)
+    for missing in unseen(report):
+        yield line("  ", (NAMES[Verdict.UNKNOWN], STYLES[Verdict.UNKNOWN]), f" {missing}")
+    for group in alarms(report, Verdict.NOTE):
+        yield _group_line(group, indent=2)
+    if report.since:
+        yield from since_lines(report.since)
+    for change in report.changes:
+        yield line("  ", ("changed", "green"), f" {': '.join(filter(None, (change.role, change.task)))}")
+    for name in report.unrecognised:
+        yield line(f"  not recognised, so not used: {name}")
+
+
+def _alarm_lines(report: HostReport) -> Iterable[Line]:
+    """Return failures and warnings; under the last row of a failed check, why it matters and what it caused."""
     groups = alarms(report, Verdict.FAIL, Verdict.WARN)
     last = {group.check: group for group in groups if group.verdict is Verdict.FAIL}
     for group in groups:
@@ -67,21 +91,34 @@ def host_lines(report: HostReport) -> Iterable[Line]:
             if group.why:
                 yield line(f"       why: {group.why}")
             yield from (_group_line(told, indent=7) for told in consequences(report, group.check))
-    for missing in unseen(report):
-        yield line("  ", (NAMES[Verdict.UNKNOWN], STYLES[Verdict.UNKNOWN]), f" {missing}")
-    for group in alarms(report, Verdict.NOTE):
-        yield _group_line(group, indent=2)
-    for change in report.changes:
-        yield line("  ", ("changed", "green"), f" {': '.join(filter(None, (change.role, change.task)))}")
-    for name in report.unrecognised:
-        yield line(f"  not recognised, so not used: {name}")
+
+
+def since_lines(since: Since) -> Iterable[Line]:
+    """Return what changed since the run before; nothing where there was and is no alarm."""
+    rows = list(since_rows(since))
+    if rows:
+        yield line(f"  since the run of {since.examined_at}:")
+    for name, what in rows:
+        yield line("    ", (name.ljust(WIDEST), CHANGE_STYLES.get(name, "")), f" {what}")
 
 
 def matrix_lines(reports: Sequence[HostReport]) -> Iterable[Line]:
-    """Return one line per host with its counts."""
+    """Return one line per host: the worst verdict of each subject that is not calm everywhere, and its counts."""
+    table = matrix(reports)
     width = max(len(report.host) for report in reports)
-    for report in reports:
-        yield line((report.host.ljust(width), "bold"), "  ", *_summary(report))
+    if table.columns:
+        yield line(" " * width, *(f"  {name.ljust(NARROWEST)}" for name in table.columns))
+    for report, cells in table.rows:
+        shown = zip(table.columns, cells, strict=True)
+        marks = (part for name, verdict in shown for part in ("  ", _cell(name, verdict)))
+        yield line((report.host.ljust(width), "bold"), *marks, "  ", *_summary(report))
+    if table.columns and table.calm:
+        yield line(f"nothing to tell of {', '.join(table.calm)}")
+
+
+def _cell(column: str, verdict: Verdict | None) -> tuple[str, str]:
+    name = CELLS[verdict] if verdict else ""
+    return name.ljust(max(len(column), NARROWEST)), _style(verdict) if verdict else ""
 
 
 def _summary(report: HostReport) -> tuple[str | tuple[str, str], ...]:
@@ -91,8 +128,12 @@ def _summary(report: HostReport) -> tuple[str | tuple[str, str], ...]:
     counts = [(verdict, f"{report.count(verdict)} {word}") for verdict, word in COUNTS if report.count(verdict)]
     parts: list[str | tuple[str, str]] = [product]
     for verdict, text in counts:
-        parts += [", ", (text, STYLES.get(verdict, "green" if verdict is Verdict.PASS else ""))]
+        parts += [", ", (text, _style(verdict))]
     return tuple(parts)
+
+
+def _style(verdict: Verdict) -> str:
+    return STYLES.get(verdict, "green" if verdict is Verdict.PASS else "")
 
 
 def _without_host(report: HostReport) -> str:

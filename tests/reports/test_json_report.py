@@ -10,13 +10,15 @@ from typing import Any
 import jsonschema
 import pytest
 
+from qwenhost.records.bundle import Bundle
 from qwenhost.records.finding import Change, Finding, HostReport, Remedy, Verdict, by_role
+from qwenhost.records.since import Past, Since
 from qwenhost.reports import json_report
 
 
 def schema() -> dict[str, Any]:
     """Return the published schema."""
-    text = importlib.resources.files("qwenhost.data").joinpath("report.schema.json").read_text()
+    text = importlib.resources.files("qwenhost.data").joinpath("schemas", "doctor.json").read_text()
     found: dict[str, Any] = json.loads(text)
     return found
 
@@ -37,6 +39,14 @@ FULL = HostReport(
     changes=(Change("Write", "host_tuning", "a -> b"),),
     unrecognised=("notes.txt",),
     notes={"user_id": "0"},
+    bundle=Bundle("lab1", (), captured_at="2026-12-02T18:00:00Z"),
+    since=Since(
+        "2026-12-01T18:00:00Z",
+        new=(Past("a.b", "gpu3", "fail", "2026-12-02T18:00:00Z", "2026-12-02T18:00:00Z"),),
+        unchanged=(
+            Past("a.c", "host", "fail", "2026-12-01T18:00:00Z", "2026-12-02T18:00:00Z", 2, "warn", "reboot"),
+        ),
+    ),
 )
 
 
@@ -57,8 +67,19 @@ def test_the_schema_names_every_field_of_the_records() -> None:
     for record, name in ((Finding, "finding"), (Change, "change")):
         assert set(definitions[name]["properties"]) == {field.name for field in fields(record)}
     assert set(definitions["finding"]["properties"]["remedy"]["properties"]) == {f.name for f in fields(Remedy)}
+    assert set(definitions["since"]["properties"]) == {field.name for field in fields(Since)}
+    assert set(definitions["past"]["properties"]) == set(json_report.PAST_FIELDS)
     assert definitions["verdict"]["enum"] == [verdict.value for verdict in Verdict]
 
 
 def test_the_summary_counts_the_findings() -> None:
     assert document(FULL)["hosts"][0]["summary"] == {verdict.value: 1 for verdict in Verdict}
+
+
+def test_the_schema_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+def test_without_an_earlier_run_nothing_is_said_of_changes() -> None:
+    assert document(HostReport("h", "", ()))["hosts"][0]["since"] is None
+    assert [past["subject"] for past in document(FULL)["hosts"][0]["since"]["new"]] == ["gpu3"]

@@ -16,6 +16,7 @@ from qwenhost.records.finding import (
     by_hardware,
     by_role,
 )
+from qwenhost.records.since import Past, Since
 from qwenhost.reports import exit_code, text
 
 NARROW = Finding(
@@ -128,7 +129,48 @@ def test_a_fleet_has_a_line_per_host_and_unreached_hosts_say_why() -> None:
 def test_a_host_of_a_fleet_with_nothing_to_tell_has_one_line() -> None:
     shown = text.render([HostReport("lab1", "x", (PASSED,)), HostReport("lab2", "x", (NARROW,))])
     assert shown.count("lab1") == 1
-    assert "lab1  x, 1 passed" in shown.splitlines()
+    assert "lab1        x, 1 passed" in shown.splitlines()
+
+
+def test_a_fleet_is_a_matrix_of_hosts_and_subjects() -> None:
+    swap = Finding("host.swap", "host", Verdict.WARN)
+    reports = [
+        HostReport("lab1", "x", (NARROW, PASSED, SKIPPED)),
+        HostReport("gpu-02", "x", (PASSED, swap, replace(swap, verdict=Verdict.PASS), unknown("pcie.aer"))),
+        HostReport("lab3", "", (), error="lab3: no"),
+    ]
+    shown = text.render(reports).splitlines()
+    head = next(number for number, row in enumerate(shown) if row.startswith("        pcie  host"))
+    assert [row.split()[:3] for row in shown[head + 1 : head + 4]] == [
+        ["lab1", "FAIL", "x,"],
+        ["gpu-02", "????", "WARN"],
+        ["lab3", "not", "examined:"],
+    ]
+    assert shown[head + 4] == "nothing to tell of gpu, mig"
+
+
+def test_changes_since_the_run_before_are_told_a_line_each() -> None:
+    old = Past("a.b", "gpu1", "fail", "2026-12-01T18:00:00Z", "2026-12-02T18:00:00Z", runs=4)
+    since = Since(
+        "2026-12-02T17:00:00Z",
+        new=(replace(old, subject="host", runs=1),),
+        gone=(replace(old, check="a.c"),),
+        unchanged=(
+            old,
+            replace(old, subject="gpu2", runs=5),
+            replace(old, check="a.d", step="reboot", escalated=True),
+        ),
+        unseen=(replace(old, check="a.e", was="warn"),),
+    )
+    shown = text.render([HostReport("lab1", "x", (PASSED,), since=since)]).splitlines()
+    assert shown[1:] == [
+        "  since the run of 2026-12-02T17:00:00Z:",
+        "    new            a.b (fail)",
+        "    gone           a.c on gpu1 (fail)",
+        "    unchanged      a.b on gpu1, gpu2 (fail), 5 runs since 2026-12-01",
+        "    unchanged      a.d on gpu1 (fail), 4 runs since 2026-12-01; advice now: reboot",
+        "    not judged now a.e on gpu1 (warn -> fail), 4 runs since 2026-12-01",
+    ]
 
 
 def test_who_ran_without_root_is_told_to() -> None:
