@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from qwenhost.checks.declare import Judgement, check, equal, judged
+from qwenhost.checks.per_vllm import START_CAUSES
 from qwenhost.facts.vllm import VllmConfigs, VllmEnvironments, VllmHealth, VllmUnit, VllmUnits
 from qwenhost.records.desired import Expectations, Serving, VllmInstance
 from qwenhost.records.finding import Verdict, by_role
@@ -58,7 +59,13 @@ def _options(instance: VllmInstance, serving: Serving, found: Mapping[str, Any] 
     return judged(instance.name, not differing, observed=shown, expected=asked, origin=serving.origin)
 
 
-@check("vllm.service", remedy=SERVED, applies=_serves, skipped=NOT_SERVED, consequence_of=("vllm.installed",))
+@check(
+    "vllm.service",
+    remedy=SERVED,
+    applies=_serves,
+    skipped=NOT_SERVED,
+    consequence_of=("vllm.installed", *START_CAUSES, "vllm.start"),
+)
 def service(found: VllmUnits, want: Expectations) -> Iterator[Judgement]:
     """Each declared instance runs as a systemd service that nothing keeps restarting."""
     for instance in _instances(want):
@@ -81,7 +88,7 @@ def _unit(name: str, unit: VllmUnit | None) -> Judgement:
     remedy=SERVED,
     applies=_serves,
     skipped=NOT_SERVED,
-    consequence_of=("vllm.installed", "vllm.service"),
+    consequence_of=("vllm.installed", *START_CAUSES, "vllm.start", "vllm.service"),
 )
 def ready(found: VllmHealth, want: Expectations) -> Iterator[Judgement]:
     """Each declared instance answers its health question.

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import parses
+from qwenhost.facts.vllm_lines import lines_of_last_starts
+from qwenhost.facts.vllm_log import JOURNAL
 from qwenhost.records.bundle import Capture
-from qwenhost.records.source import Source
+from qwenhost.records.source import recorded
 
 _ERRORS: tuple[tuple[str, str], ...] = (
     (
@@ -34,14 +36,8 @@ _ERRORS: tuple[tuple[str, str], ...] = (
     ),
 )
 
-OUTPUT = Source(
-    "cuda-errors",
-    "command",
-    argv=("journalctl", "--no-pager", "--boot", "--output", "cat", "--unit", "vllm*", "--lines", "2000"),
-    good_exits=(0, 1),
-    looks_like="|".join(pattern for _, pattern in _ERRORS) + r"|\+cu1[123]\d\b",
-)
-"""The services' own words since boot; recorded: any program's output with such an error in it."""
+OUTPUT = recorded("cuda-errors", "|".join(pattern for _, pattern in _ERRORS) + r"|\+cu1[123]\d\b")
+"""Any program's output with such an error in it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,16 @@ class CudaErrors:
 @parses(OUTPUT)
 def errors_from_output(capture: Capture) -> CudaErrors:
     """Find the errors in a program's output; output without any is an answer, too."""
-    text = plain(capture.text)
+    return _errors(plain(capture.text))
+
+
+@parses(JOURNAL)
+def errors_from_journal(capture: Capture) -> CudaErrors:
+    """Find the errors of each service's last start: what an earlier one met is over."""
+    return _errors(lines_of_last_starts(capture.text))
+
+
+def _errors(text: str) -> CudaErrors:
     found = (_error(kind, pattern, text) for kind, pattern in _ERRORS)
     wheels = tuple(f"{build[:2]}.{build[2:]}" for build in dict.fromkeys(re.findall(r"\+cu(1[123]\d)\b", text)))
     return CudaErrors(tuple(error for error in found if error), wheels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qwenhost.expectations.declared import Declared
 from qwenhost.facts import registry
 from qwenhost.facts.vllm import health_sources
+from qwenhost.facts.vllm_metrics import metrics_sources
 from qwenhost.records.source import Source
 
 
@@ -14,6 +15,6 @@ def standing_sources() -> tuple[Source, ...]:
 
 
 def sources_of(declared: Declared) -> tuple[Source, ...]:
-    """Return what is read on a host: the standing sources, and the health of each declared service."""
+    """Return what is read on a host: the standing sources, health and counts of each declared service."""
     ports = [instance.port for instance in declared.serving.instances] if declared.serving else []
-    return (*standing_sources(), *health_sources(ports))
+    return (*standing_sources(), *health_sources(ports), *metrics_sources(ports))

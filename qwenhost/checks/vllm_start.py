@@ -1,0 +1,215 @@
+"""Why a vLLM service did not start: each kind of cause is a check, and tells the story alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from qwenhost.checks.declare import Judgement, check, note, skip
+from qwenhost.checks.per_vllm import (
+    HOST,
+    INSTALLED,
+    LOOK,
+    NO_VLLM,
+    START_CAUSES,
+    Run,
+    came_past,
+    each_run,
+    start_causes,
+    step,
+)
+from qwenhost.expectations.software import first_vllm_for_qwen35
+from qwenhost.expectations.vllm_limits import limit_origin, vllm_limits
+from qwenhost.facts.vllm_runs import VllmRuns
+from qwenhost.facts.vllm_start import VllmStart
+from qwenhost.records.desired import Expectations
+from qwenhost.records.finding import Verdict
+from qwenhost.records.versions import older
+
+
+@check("vllm.architecture", remedy=LOOK, consequence_of=INSTALLED)
+def architecture(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """The installed vLLM and its Transformers know the model's architecture.
+
+    A model that is newer than the software is refused before any weight is read. Upgrading Transformers
+    alone seldom helps: the vLLM release has to know the model as well.
+    """
+    first = first_vllm_for_qwen35()
+    remedy = (
+        f"Install a vLLM release that lists the model, with the Transformers that it requires (Qwen3.5: {first})."
+    )
+    yield from start_causes("vllm.architecture", runs, want, remedy, lambda run: _sign(run, "resolved"))
+    for run, start in _started(runs, want):
+        fallback = start.of("fallback")
+        if fallback and start.was_ready:
+            yield note(
+                run.subject, fallback.observed, expected="vLLM's own implementation", evidence=fallback.line
+            )
+
+
+@check("vllm.fp8-on-sm80", remedy=LOOK, consequence_of=INSTALLED)
+def fp8_on_sm80(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """FP8 is used as the GPU can use it.
+
+    The A100 has no FP8 tensor cores. FP8 weights run there as weight-only FP8 (Marlin): memory and decode
+    gain, prefill does not. Other FP8 kernels, and most of the FP8 KV cache, stop the start.
+    """
+    remedy = "Serve BF16, INT4 or block FP8 through Marlin, with kv-cache-dtype auto."
+    yield from start_causes("vllm.fp8-on-sm80", runs, want, remedy)
+    ampere = bool(want.sku and want.sku.family in vllm_limits().families_without_fp8)
+    for run, start in _started(runs, want):
+        weights, cache = start.of("marlin"), start.of("fp8-cache")
+        if weights:
+            yield note(run.subject, weights.observed, expected="no gain in prefill", evidence=weights.line)
+        if cache and start.was_ready and (ampere or weights):
+            yield note(run.subject, cache.observed, expected="answers compared with BF16", evidence=cache.line)
+
+
+@check("vllm.free-memory", remedy=LOOK, consequence_of=INSTALLED)
+def free_memory(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """The GPU had the memory that the service asked for.
+
+    vLLM takes its share when it starts. What another process or the service's own last run still holds is
+    missing then; without room above the share, a later peak ends the engine while it serves.
+    """
+    remedy = (
+        "Look who holds memory (nvidia-smi), and end it; else lower gpu-memory-utilization, max-num-seqs or"
+        " max-num-batched-tokens, or spread the model over more GPUs."
+    )
+    yield from start_causes("vllm.free-memory", runs, want, remedy)
+
+
+@check("vllm.kv-cache-fit", remedy=LOOK, consequence_of=INSTALLED)
+def kv_cache_fit(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """The KV cache holds at least one request of the full context length.
+
+    What is left of the GPU's share after weights and activations is cache. vLLM refuses to start where
+    one request of max_model_len does not fit.
+    """
+    remedy = "Lower max-model-len to what fits, raise gpu-memory-utilization, or use more GPUs."
+    yield from start_causes("vllm.kv-cache-fit", runs, want, remedy, _fits)
+
+
+def _fits(run: Run) -> str:
+    counted = run.metrics.concurrency if run.metrics else None
+    return f"{counted:.1f} requests of full length" if counted else _sign(run, "concurrency")
+
+
+def _sign(run: Run, name: str) -> str:
+    event = run.start.of(name) if run.start else None
+    return event.observed if event else "it started"
+
+
+@check("vllm.mamba-blocks", remedy=LOOK, consequence_of=INSTALLED)
+def mamba_blocks(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """There are as many Mamba cache blocks as requests may run at once.
+
+    Qwen3.5 keeps the state of its linear attention per running request, in one block each. The default of
+    max_num_seqs can be larger than the pool, and then CUDA graphs cannot be captured.
+    """
+    remedy = "Set max-num-seqs to at most the number of blocks that the log names."
+    yield from start_causes("vllm.mamba-blocks", runs, want, remedy)
+
+
+@check("vllm.mamba-batch", remedy=LOOK, consequence_of=INSTALLED)
+def mamba_batch(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """Batches and blocks of the hybrid cache fit one another.
+
+    A block of Qwen3.5's cache has hundreds of tokens. Older versions need a whole block per step, and CUDA
+    graphs for no more requests than the Mamba cache has lines.
+    """
+    remedy = (
+        "Raise max-num-batched-tokens to at least one block; for the assertion on cache lines lower"
+        " max-cudagraph-capture-size or max-num-seqs."
+    )
+    yield from start_causes("vllm.mamba-batch", runs, want, remedy)
+
+
+@check("vllm.context-length", remedy=LOOK, consequence_of=INSTALLED)
+def context_length(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """The context length is one that the model was made for.
+
+    Beyond max_position_embeddings positions have no meaning: vLLM refuses it unless it is overridden, and
+    then answers may be nonsense. A longer context needs the model's own YaRN parameters.
+    """
+    remedy = (
+        "Lower max-model-len to the model's own length, or give the YaRN parameters of its card (hf-overrides)."
+    )
+    yield from start_causes("vllm.context-length", runs, want, remedy)
+    for run, start in _started(runs, want):
+        beyond, refused = start.of("beyond-derived"), start.of("request-too-long")
+        if beyond and start.was_ready:
+            observed, expected = beyond.observed, beyond.expected
+            yield Judgement(
+                run.subject, Verdict.WARN, observed, expected, evidence=beyond.line, remedy=step(remedy, want)
+            )
+        if refused:
+            yield note(run.subject, refused.observed, expected=refused.expected, evidence=refused.line)
+
+
+@check("vllm.mig-device", remedy=LOOK, consequence_of=(*INSTALLED, "mig.layout"))
+def mig_device(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """vLLM can address the device that it was given.
+
+    Older versions read CUDA_VISIBLE_DEVICES as numbers and stop at the UUID of a MIG device or GPU. One
+    process gets one MIG device; tensor parallelism does not span them.
+    """
+    limits = vllm_limits()
+    remedy = f"Install vLLM {limits.uuids_version} or newer, or give it whole GPUs by number."
+    yield from start_causes("vllm.mig-device", runs, want, remedy)
+    serving = want.serving
+    sliced = serving.instances if serving and serving.package == "vllm" else ()
+    for instance in sliced:
+        if serving and instance.mig and older(serving.version, limits.uuids_version):
+            origin = limit_origin("uuids")
+            observed, expected = (
+                f"vLLM {serving.version} with MIG {instance.mig}",
+                f"{limits.uuids_version} or newer",
+            )
+            yield Judgement(
+                f"vllm@{instance.name}", Verdict.WARN, observed, expected, origin=origin, remedy=step(remedy, want)
+            )
+
+
+@check("vllm.start", remedy=LOOK, consequence_of=(*INSTALLED, *START_CAUSES))
+def start(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+    """The last start came as far as serving, or another check tells why not.
+
+    "Engine core initialization failed" is never the cause: that stands above it, often from another
+    process. Shown is the first error that is no consequence of another one.
+    """
+    found = each_run(runs, want)
+    if not found:
+        yield skip(HOST, NO_VLLM)
+    for run in found:
+        failed = run.start is not None and run.start.state == "failed"
+        yield _failed(run, run.start, want) if failed and run.start else _went_on(run)
+
+
+def _failed(run: Run, failed: VllmStart, want: Expectations) -> Judgement:
+    cause = failed.cause
+    if cause and cause.wording.check in START_CAUSES:
+        return skip(run.subject, f"told by {cause.wording.check}")
+    if cause and cause.wording.check != "vllm.start":
+        return note(run.subject, cause.observed, expected=f"told by {cause.wording.check}", evidence=cause.line)
+    if cause:
+        observed, expected, line = cause.observed, cause.expected, cause.line
+    else:
+        observed, expected = "did not start", "an engine that starts"
+        line = failed.root or "the cause stands above what was kept of the log"
+    remedy = step(f"Read what stands above it: journalctl -b -u '{run.subject}'.", want)
+    return Judgement(run.subject, Verdict.FAIL, observed, expected, evidence=line, remedy=remedy)
+
+
+def _went_on(run: Run) -> Judgement:
+    hangs = run.start.of("hangs") if run.start else None
+    if hangs and not run.answers:
+        return note(
+            run.subject, hangs.observed, expected="Xids, NCCL, PCIe ACS and IOMMU looked at", evidence=hangs.line
+        )
+    return came_past(run) or Judgement(run.subject, Verdict.PASS, "it serves")
+
+
+def _started(runs: VllmRuns | None, want: Expectations) -> Iterator[tuple[Run, VllmStart]]:
+    for run in each_run(runs, want):
+        if run.start:
+            yield run, run.start

@@ -1,0 +1,61 @@
+"""How each vLLM service started and fared, by its own log: the cause stands above the last line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from qwenhost.facts.registry import parses
+from qwenhost.facts.vllm_lines import starts_in
+from qwenhost.facts.vllm_start import VllmStart, last_start
+from qwenhost.records.bundle import Capture
+from qwenhost.records.errors import Unparsable
+from qwenhost.records.source import command, recorded
+
+JOURNAL = command(
+    "vllm-journal",
+    *("journalctl", "--no-pager", "--boot", "--all", "--output=with-unit", "--unit=vllm*", "--lines=2000"),
+    good_exits=(0, 1),
+)
+"""Ends with 1 and says nothing where no such unit ever wrote a line."""
+
+LOG = recorded(
+    "vllm-log",
+    r"vLLM API server version|\((?:APIServer|Engine|VllmWorker|Worker)[\w -]*(?:rank=\d+ )?pid=\d+\)"
+    r"|Initializing an? (?:V\d )?LLM engine|Avg prompt throughput|is preempted by PreemptionMode"
+    r"|max_model_len|max_num_seqs|max_num_batched_tokens|gpu_memory_utilization|max seq len \("
+    r"|KV cache (?:memory|size|usage|is needed)|for the cache blocks|Mamba cache|num_cache_lines"
+    r"|attention block size|does not recogni[sz]e this architecture|Model architectures? \[|fp8e4nv"
+    r"|for FP8 computation|Free memory on device|base 10: '(?:MIG|GPU)-|vllm(?: serve)?: error:"
+    r"|/vllm/(?:v1|engine|worker)/|vllm\.v1\.",
+)
+
+
+@dataclass(frozen=True)
+class VllmLog:
+    """The last start of each service in all logs."""
+
+    starts: tuple[VllmStart, ...]
+
+    def merge(self, other: VllmLog) -> VllmLog:
+        """Add the services of another log."""
+        return VllmLog((*self.starts, *other.starts))
+
+
+@parses(JOURNAL)
+def log_of_journal(capture: Capture) -> VllmLog:
+    """Parse the journal of all units; no entries means that none started since the boot."""
+    return VllmLog(_last_starts(capture.text))
+
+
+@parses(LOG)
+def log_of_file(capture: Capture) -> VllmLog:
+    """Parse a log that somebody kept; raises Unparsable where no line of it is known."""
+    found = _last_starts(capture.text)
+    if not found:
+        raise Unparsable("no line that vLLM's log is known by")
+    return VllmLog(found)
+
+
+def _last_starts(text: str) -> tuple[VllmStart, ...]:
+    read = (last_start(starts) for starts in starts_in(text).values())
+    return tuple(start for start in read if start.events or start.version)
