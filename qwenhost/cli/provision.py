@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from qwenhost.records.errors import USAGE, QwenhostError
 
 if TYPE_CHECKING:
+    from qwenhost.reports.progress import Progress
     from qwenhost.workflows.provision import ProvisionOptions, Survey
 
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Go on in spite of findings that no role can fix.")
 @click.option("--strict", is_flag=True, help="A warning counts as a failure.")
 @click.option("--json", "as_json", is_flag=True, help="The final report as JSON on standard output.")
+@click.option("--events", type=click.File("a"), help="Append a JSON line for every task to this file.")
 @click.option("-v", "--verbose", is_flag=True, help="A line for every task.")
 def command(
     inventory: Path,
@@ -33,6 +35,7 @@ def command(
     force: bool,
     strict: bool,
     as_json: bool,
+    events: TextIO | None,
     verbose: bool,
 ) -> None:
     """Bring the hosts of INVENTORY to what it declares, and prove that they serve.
@@ -42,6 +45,7 @@ def command(
     finds nothing to change.
     """
     from qwenhost.reports import exit_code, json_report, text
+    from qwenhost.reports.events import written
     from qwenhost.reports.plan_text import plan_lines
     from qwenhost.reports.progress import Progress
     from qwenhost.workflows.inventory import load_hosts
@@ -53,13 +57,23 @@ def command(
         click.echo(line, err=True)
     _agree(before, options, yes)
     with Progress(before.to_change(force), sys.stderr, verbose=verbose, output=diff) as progress:
-        reports = provision(before, options, progress)
+        try:
+            reports = provision(before, options, written(events, progress) if events else progress)
+        except KeyboardInterrupt:
+            _tell_what_may_go_on(progress)
+            raise
     if as_json:
         click.echo(json_report.render(reports))
     else:
         text.write(reports, sys.stdout, again=f"qwenhost provision {inventory}")
         click.echo(f"{sum(len(report.changes) for report in reports)} changed")
     sys.exit(exit_code(reports, strict=strict))
+
+
+def _tell_what_may_go_on(progress: Progress) -> None:
+    """A task that was sent to a host is not taken back by ending the controller."""
+    for host, task in progress.doing.items():
+        click.echo(f"{host}: interrupted at {task}, which may still run there; run it again to go on", err=True)
 
 
 def _agree(before: Survey, options: ProvisionOptions, yes: bool) -> None:

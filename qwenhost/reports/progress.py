@@ -40,6 +40,11 @@ class Progress:
         """Take one event; returns at once."""
         self._events.put(event)
 
+    @property
+    def doing(self) -> dict[str, str]:
+        """Host -> the task that it was at last."""
+        return dict(self._doing)
+
     def __enter__(self) -> Progress:
         """Start showing."""
         self._doing = dict.fromkeys(self.hosts, "waiting")
