@@ -11,14 +11,24 @@ from qwenhost.records.source import Source, command
 NVML = Source("nvml", "nvml", looks_like=r'\A\s*\{"system": \{')
 """JSON written by the probe's NVML reader."""
 
+WITH_WARNINGS = (0, 14)
+"""14: the answer is whole, and an InfoROM is corrupt (nvidia-smi manual)."""
+
 QUERY = command(
     "nvidia-smi-q",
     "nvidia-smi",
     "-q",
     looks_like=r"^=+ ?NVSMI LOG ?=+|^GPU [0-9A-Fa-f]{8}:[0-9A-Fa-f:.]+\s*$",
+    good_exits=WITH_WARNINGS,
 )
-XML = command("nvidia-smi-qx", "nvidia-smi", "-q", "-x", looks_like=r"<nvidia_smi_log")
-LISTING = command("nvidia-smi-L", "nvidia-smi", "-L", looks_like=r"^GPU \d+: .+\(UUID: [^)]*\)\s*$")
+XML = command("nvidia-smi-qx", "nvidia-smi", "-q", "-x", looks_like=r"<nvidia_smi_log", good_exits=WITH_WARNINGS)
+LISTING = command(
+    "nvidia-smi-L",
+    "nvidia-smi",
+    "-L",
+    looks_like=r"^GPU \d+: .+\(UUID: [^)]*\)\s*$",
+    good_exits=WITH_WARNINGS,
+)
 TABLE = command(
     "nvidia-smi",
     "nvidia-smi",
@@ -26,6 +36,7 @@ TABLE = command(
         r"\| *NVIDIA-SMI \d|Failed to initialize NVML|couldn't communicate with the NVIDIA driver"
         r"|Unable to determine the device handle|^No devices were found|NVIDIA-SMI has failed"
     ),
+    good_exits=WITH_WARNINGS,
 )
 
 
@@ -59,23 +70,43 @@ class Gpu:
     utilization_percent: int | None = None
     memory_total_mib: int | None = None
     memory_used_mib: int | None = None
+    """By programs, as nvidia-smi prints it: without what the driver keeps (`memory_reserved_mib`)."""
+    memory_reserved_mib: int | None = None
     bar1_total_mib: int | None = None
     power_usage_watts: int | None = None
     power_limit_watts: int | None = None
     """The enforced limit."""
     power_default_watts: int | None = None
     temperature_celsius: int | None = None
+    temperature_max_celsius: int | None = None
+    """Above it the driver lowers clocks, above `temperature_slowdown_celsius` the hardware halves them."""
+    temperature_slowdown_celsius: int | None = None
+    margin_celsius: int | None = None
+    """Degrees left to the nearest limit (T.Limit, from Ada and Hopper on); the limits are offsets to it."""
+    margin_max_celsius: int | None = None
+    margin_slowdown_celsius: int | None = None
     temperature_memory_celsius: int | None = None
     temperature_memory_max_celsius: int | None = None
     slowdowns: frozenset[str] | None = None
     """Active reasons for lower clocks, by the names in SLOWDOWNS."""
+    clock_graphics_mhz: int | None = None
+    clock_application_mhz: int | None = None
+    """Highest graphics clock that programs are set to, and its default; recent drivers no longer tell."""
+    clock_default_mhz: int | None = None
     ecc: bool | None = None
+    ecc_pending: bool | None = None
+    """After the next reset."""
     ecc_uncorrected_volatile: int | None = None
     ecc_uncorrected_aggregate: int | None = None
+    sram_threshold_exceeded: bool | None = None
+    remaps_rows: bool | None = None
+    """False: the driver was asked, and this board, or MIG mode, has no row remapping to tell of."""
     remap_pending: bool | None = None
     remap_failure: bool | None = None
     remapped_uncorrectable: int | None = None
     banks_without_spare: int | None = None
+    banks_low_on_spares: int | None = None
+    inforom_valid: bool | None = None
     mig: bool | None = None
     mig_pending: bool | None = None
     numa_node: int | None = None
@@ -83,6 +114,8 @@ class Gpu:
     recovery_action: str | None = None
     """"none", "gpu reset", "node reboot", "drain p2p", "drain and reset"; lower case."""
     fabric_state: str | None = None
+    fabric_status: str | None = None
+    """"success", or why the GPU did not get its part of the fabric; lower case."""
     fan: str | None = None
     lost: str | None = None
     """What the driver says in place of values when the GPU no longer answers."""

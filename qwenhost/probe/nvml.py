@@ -69,15 +69,24 @@ def _device(pynvml: Any, names: dict[int, str], index: int, handles: list[Any]) 
     if isinstance(handle, dict):
         return {"index": index, **handle}
     ask = partial(value_of, pynvml, names)
+    values = nvml_fields.values(pynvml, handle, os.cpu_count() or 1, ask)
+    links = nvml_fields.links(pynvml, handle, ask)
     peers = {peer: other for peer, other in enumerate(handles) if peer != index and not isinstance(other, dict)}
     return {
         "index": index,
-        **nvml_fields.values(pynvml, handle, os.cpu_count() or 1, ask),
-        "nvlink": nvml_fields.links(pynvml, handle, ask),
+        **values,
+        "nvlink": links,
+        "nvlink_errors": nvml_fields.link_errors(pynvml, handle, links, ask) if _erring(values) else {},
         "p2p_nvlink": nvml_fields.p2p_nvlink(pynvml, handle, peers, ask),
         "topology_ancestor": nvml_fields.topology_ancestor(pynvml, handle, peers, ask),
         "mig_devices": nvml_fields.mig_devices(pynvml, handle, ask),
     }
+
+
+def _erring(values: dict[str, Any]) -> bool:
+    """Tell whether any sum over the links says that single links are worth the many calls."""
+    sums = [values["nvlink_{}_errors".format(name)] for name in nvml_fields.LINK_ERRORS]
+    return any(isinstance(count, int) and count > 0 for count in sums)
 
 
 def value_of(pynvml: Any, names: dict[int, str], call: Callable[[], Any]) -> Any:

@@ -28,6 +28,7 @@ SIMPLE = {
     "power_limit_enforced_milliwatts": "nvmlDeviceGetEnforcedPowerLimit",
     "power_usage_milliwatts": "nvmlDeviceGetPowerUsage",
     "clocks_event_reasons": "nvmlDeviceGetCurrentClocksThrottleReasons",  # also in drivers before 535
+    "temperature_margin_celsius": "nvmlDeviceGetMarginTemperature",
     "numa_node": "nvmlDeviceGetNumaNodeId",
     "gsp_firmware_version": "nvmlDeviceGetGspFirmwareVersion",
 }
@@ -54,18 +55,36 @@ CODED: Dict[str, Any] = {
     "temperature_threshold_slowdown_celsius": ("nvmlDeviceGetTemperatureThreshold", 1),
     "temperature_threshold_memory_max_celsius": ("nvmlDeviceGetTemperatureThreshold", 2),
     "temperature_threshold_gpu_max_celsius": ("nvmlDeviceGetTemperatureThreshold", 3),
+    "clock_graphics_mhz": ("nvmlDeviceGetClockInfo", 0),
+    "clock_application_graphics_mhz": ("nvmlDeviceGetApplicationsClock", 0),
+    "clock_default_application_graphics_mhz": ("nvmlDeviceGetDefaultApplicationsClock", 0),
     "ecc_uncorrected_volatile": ("nvmlDeviceGetTotalEccErrors", 1, 0),
     "ecc_uncorrected_aggregate": ("nvmlDeviceGetTotalEccErrors", 1, 1),
 }
 """Field -> function and NVML's codes for its further arguments."""
 
-FIELD_VALUES = {"temperature_memory_celsius": 82, "recovery_action": 230}
-"""Field -> id of an NVML field value: NVML_FI_DEV_MEMORY_TEMP, NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
+FIELD_VALUES = {
+    "temperature_memory_celsius": 82,  # NVML_FI_DEV_MEMORY_TEMP
+    "recovery_action": 230,  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+    "temperature_tlimit_slowdown_celsius": 194,  # NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT
+    "temperature_tlimit_gpu_max_celsius": 196,  # NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT
+    "nvlink_crc_flit_errors": 38,  # NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL
+    "nvlink_crc_data_errors": 45,  # NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL
+    "nvlink_replay_errors": 52,  # NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL
+    "nvlink_recovery_errors": 59,  # NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL
+}
+"""Field -> id of an NVML field value. The NVLink fields are sums over all links of the GPU."""
 
 VALUE_TYPES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 """Members of nvmlValue_t in the order of NVML_VALUE_TYPE_*."""
 
 P2P_CAPS_INDEX_NVLINK = 2
+LINK_ERRORS = ("replay", "recovery", "crc_flit", "crc_data")
+"""In the order of NVML_NVLINK_ERROR_DL_*."""
+
+SPARES = ("max", "high", "partial", "low", "none")
+"""How many spare rows a memory bank has left: members of nvmlRowRemapperHistogramValues_t."""
+
 REMAPPED_ROWS = ("correctable", "uncorrectable", "pending", "failure")
 
 
@@ -79,6 +98,10 @@ def values(pynvml: Any, handle: Any, cpus: int, ask: Ask) -> dict[str, Any]:
     for name, field_id in FIELD_VALUES.items():
         found[name] = ask(partial(_field_value, pynvml, handle, field_id))
     found["remapped_rows"] = ask(partial(_remapped_rows, pynvml, handle))
+    found["row_remapper_banks"] = ask(partial(_banks, pynvml, handle))
+    found["sram_errors"] = ask(partial(_sram_errors, pynvml, handle))
+    found["inforom_valid"] = ask(partial(_inforom_valid, pynvml, handle))
+    found["memory_reserved_bytes"] = ask(partial(_reserved, pynvml, handle))
     found["cpu_affinity"] = ask(partial(_cpus, pynvml, handle, cpus))
     found["processes"] = ask(partial(_processes, pynvml, handle, ask))
     return found
@@ -103,6 +126,32 @@ def _field_value(pynvml: Any, handle: Any, field_id: int) -> Any:
 def _remapped_rows(pynvml: Any, handle: Any) -> dict[str, int]:
     rows = pynvml.nvmlDeviceGetRemappedRows(handle)
     return {name: rows[place] for place, name in enumerate(REMAPPED_ROWS)}
+
+
+def _banks(pynvml: Any, handle: Any) -> dict[str, int]:
+    histogram = pynvml.nvmlDeviceGetRowRemapperHistogram(handle)
+    return {name: getattr(histogram, name) for name in SPARES}
+
+
+def _sram_errors(pynvml: Any, handle: Any) -> dict[str, int]:
+    status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
+    pynvml.nvmlDeviceGetSramEccErrorStatus(handle, status)
+    return {
+        "threshold_exceeded": status.bThresholdExceeded,
+        "uncorrected_volatile": status.volatileUncParity + status.volatileUncSecDed,
+        "uncorrected_aggregate": status.aggregateUncParity + status.aggregateUncSecDed,
+    }
+
+
+def _inforom_valid(pynvml: Any, handle: Any) -> bool:
+    """Return true when all checksums are right; a wrong one is the error CORRUPTED_INFOROM."""
+    pynvml.nvmlDeviceValidateInforom(handle)
+    return True
+
+
+def _reserved(pynvml: Any, handle: Any) -> Any:
+    """Return what the driver keeps for itself, which the older query counts as used."""
+    return pynvml.nvmlDeviceGetMemoryInfo(handle, version=pynvml.nvmlMemory_v2).reserved
 
 
 def _cpus(pynvml: Any, handle: Any, cpus: int) -> list[int]:
@@ -150,6 +199,18 @@ def _link(pynvml: Any, handle: Any, link: int, ask: Ask) -> dict[str, Any]:
         "version": ask(partial(pynvml.nvmlDeviceGetNvLinkVersion, handle, link)),
         "remote_type": ask(partial(pynvml.nvmlDeviceGetNvLinkRemoteDeviceType, handle, link)),
         "remote_bus_id": ask(partial(_remote_bus_id, pynvml, handle, link)),
+    }
+
+
+def link_errors(pynvml: Any, handle: Any, links: list[dict[str, Any]], ask: Ask) -> dict[str, Any]:
+    """Return the error counters of each link: {"0": {"replay": 0, ...}}."""
+    count = pynvml.nvmlDeviceGetNvLinkErrorCounter
+    return {
+        str(link["link"]): {
+            name: ask(partial(count, handle, link["link"], kind)) for kind, name in enumerate(LINK_ERRORS)
+        }
+        for link in links
+        if link["state"] == 1
     }
 
 

@@ -47,7 +47,7 @@ def _gpu(device: Device) -> Gpu:
     address = get(device, "bus_id")
     if lost:
         return Gpu(index=device["index"], bus_id=bus_id(address or "") or None, lost=lost)
-    rows = get(device, "remapped_rows") or {}
+    rows, banks = get(device, "remapped_rows") or {}, get(device, "row_remapper_banks") or {}
     return Gpu(
         bus_id=bus_id(address or "") or None,
         index=device["index"],
@@ -56,14 +56,21 @@ def _gpu(device: Device) -> Gpu:
         persistence=_flag(get(device, "persistence_mode")),
         slowdowns=_slowdowns(get(device, "clocks_event_reasons")),
         ecc=_flag(get(device, "ecc_mode_current")),
+        ecc_pending=_flag(get(device, "ecc_mode_pending")),
+        sram_threshold_exceeded=_flag((get(device, "sram_errors") or {}).get("threshold_exceeded")),
+        remaps_rows=_remaps(device),
         remap_pending=_flag(rows.get("pending")),
         remap_failure=_flag(rows.get("failure")),
         remapped_uncorrectable=rows.get("uncorrectable"),
+        banks_low_on_spares=banks.get("low"),
+        banks_without_spare=banks.get("none"),
+        inforom_valid=_inforom(device),
         mig=_flag(get(device, "mig_mode_current")),
         mig_pending=_flag(get(device, "mig_mode_pending")),
         cpu_affinity=_indices(get(device, "cpu_affinity")),
         recovery_action=_RECOVERY.get(get(device, "recovery_action")),
         **{field: get(device, name) for field, name in _SAME.items()},
+        **_memory(device),
         **_scaled(device),
     )
 
@@ -84,8 +91,16 @@ _SAME = {
     "performance_state": "performance_state",
     "utilization_percent": "utilization_gpu_percent",
     "temperature_celsius": "temperature_gpu_celsius",
+    "temperature_max_celsius": "temperature_threshold_gpu_max_celsius",
+    "temperature_slowdown_celsius": "temperature_threshold_slowdown_celsius",
+    "margin_celsius": "temperature_margin_celsius",
+    "margin_max_celsius": "temperature_tlimit_gpu_max_celsius",
+    "margin_slowdown_celsius": "temperature_tlimit_slowdown_celsius",
     "temperature_memory_celsius": "temperature_memory_celsius",
     "temperature_memory_max_celsius": "temperature_threshold_memory_max_celsius",
+    "clock_graphics_mhz": "clock_graphics_mhz",
+    "clock_application_mhz": "clock_application_graphics_mhz",
+    "clock_default_mhz": "clock_default_application_graphics_mhz",
     "ecc_uncorrected_volatile": "ecc_uncorrected_volatile",
     "ecc_uncorrected_aggregate": "ecc_uncorrected_aggregate",
     "numa_node": "numa_node",
@@ -93,7 +108,7 @@ _SAME = {
 
 _SCALED = {
     "memory_total_mib": ("memory_total_bytes", 1 << 20),
-    "memory_used_mib": ("memory_used_bytes", 1 << 20),
+    "memory_reserved_mib": ("memory_reserved_bytes", 1 << 20),
     "bar1_total_mib": ("bar1_total_bytes", 1 << 20),
     "power_usage_watts": ("power_usage_milliwatts", 1000),
     "power_limit_watts": ("power_limit_enforced_milliwatts", 1000),
@@ -115,6 +130,31 @@ def _pci_id(raw: Any) -> str | None:
         return None
     number = int(raw, 16) if isinstance(raw, str) else int(raw)
     return f"{number >> 16:04x}"
+
+
+def error(device: Device, name: str) -> str:
+    """Return the name of NVML's error in place of a field; empty where there is a value, or no such field."""
+    raw = device.get(name)
+    return str(raw["error"]) if isinstance(raw, Mapping) and "error" in raw else ""
+
+
+def _remaps(device: Device) -> bool | None:
+    if error(device, "remapped_rows"):
+        return False if error(device, "remapped_rows") == "NOT_SUPPORTED" else None
+    return True if "remapped_rows" in device else None
+
+
+def _inforom(device: Device) -> bool | None:
+    """Return NVML's judgement of the checksums; None where it was not asked, or could not tell."""
+    if error(device, "inforom_valid"):
+        return False if error(device, "inforom_valid") == "CORRUPTED_INFOROM" else None
+    return _flag(device.get("inforom_valid"))
+
+
+def _memory(device: Device) -> dict[str, Any]:
+    """Return the use by programs: the old query, which is the one asked, counts the driver's own with it."""
+    used, kept = get(device, "memory_used_bytes"), get(device, "memory_reserved_bytes")
+    return {"memory_used_mib": None if used is None or kept is None else max(used - kept, 0) >> 20}
 
 
 def _flag(raw: Any) -> bool | None:
