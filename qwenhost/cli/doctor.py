@@ -16,13 +16,20 @@ from qwenhost.records.finding import HostReport
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which hosts, and held to what."""
+    """Which hosts, held to what, and whether they are tried out as well as read."""
 
     names: tuple[str, ...]
     inventory: Path | None
     limit: str
     bundle: str | None
     profile: str
+    trials: bool
+
+    def __post_init__(self) -> None:
+        if self.limit and self.inventory is None:
+            raise QwenhostError("--limit needs an inventory", hint="add -i INVENTORY")
+        if self.trials and self.bundle is not None:
+            raise QwenhostError("--trials needs the host itself, not a bundle of it", hint="leave one of them out")
 
 
 @click.command()
@@ -35,6 +42,7 @@ class Wanted:
 @output_options
 @click.option("--strict", is_flag=True, help="A warning counts as a failure.")
 @click.option("--profile", default="", metavar="NAME", help="Profile of settings to hold hosts to.")
+@click.option("--trials", is_flag=True, help="Try out copies and all-reduce, too, on GPUs that nobody uses.")
 @click.option("--no-state", is_flag=True, help="Compare with no earlier run, and keep nothing of this one.")
 @click.pass_context
 def command(
@@ -49,6 +57,7 @@ def command(
     prometheus: str | None,
     strict: bool,
     profile: str,
+    trials: bool,
     no_state: bool,
 ) -> None:
     """Examine this host, HOSTS over SSH, the hosts of an inventory, or a recorded bundle. Changes nothing there.
@@ -64,9 +73,7 @@ def command(
     from qwenhost.reports import exit_code
 
     outputs = Outputs("-" if as_json else None, junit, html, prometheus, strict)
-    if limit and inventory is None:
-        raise QwenhostError("--limit needs an inventory", hint="add -i INVENTORY")
-    reports = _examine(Wanted(hosts, inventory, limit, bundle, profile), state=not no_state)
+    reports = _examine(Wanted(hosts, inventory, limit, bundle, profile, trials), state=not no_state)
     outputs.write(reports, again=_again(inventory))
     ctx.exit(exit_code(reports, strict=strict))
 
@@ -80,7 +87,10 @@ def _examine(wanted: Wanted, state: bool) -> Sequence[HostReport]:
         report = doctor.examine_recorded(wanted.bundle, host, wanted.profile)
         named = (replace(report, host=host.name),) if host else (report,)
         return _compared(named) if host and state else named
-    reports = doctor.examine_hosts(chosen) if chosen else (doctor.examine_here(wanted.profile),)
+    if chosen:
+        reports = doctor.examine_hosts(chosen, wanted.trials)
+    else:
+        reports = (doctor.examine_here(wanted.profile, wanted.trials),)
     return _compared(reports) if state else reports
 
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from qwenhost.cli.main import cli
 from qwenhost.cli.main import run as run_command
+from qwenhost.records.bundle import Bundle, Capture
 
 from ..reports.test_json_report import schema
 from ..transports.conftest import Server, server  # noqa: F401  (the fixture)
@@ -117,6 +118,9 @@ def test_what_is_declared_is_held_against_a_bundle(tmp_path: Path, server: Serve
         (["doctor", "--limit", "x"], "--limit needs an inventory"),
         (["doctor", "-i", "/no/such/hosts.yml"], "/no/such/hosts.yml"),
         (["doctor", "a", "b", "--bundle", "x"], "a bundle is one host's"),
+        (["doctor", "--bundle", "x", "--trials"], "--trials needs the host itself"),
+        (["doctor", "--json", "--junit", "-"], "--json and --junit both want standard output"),
+        (["doctor", "--no-state", "--html", "/no/such/folder/x"], "/no/such/folder/x"),
         (["doctor", "--profile", "nope"], "no profile 'nope'"),
         (["doctor", "not a host"], "'not a host' is not a host"),
         (["capture", "-o", "/no/such/folder/x"], "/no/such/folder/x"),
@@ -157,3 +161,71 @@ def test_checks_can_be_searched() -> None:
 def test_sources_are_what_the_probe_is_asked() -> None:
     rows = run("sources").stdout.splitlines()
     assert any(row.split()[:3] == ["nvidia-smi-q", "run", "nvidia-smi"] for row in rows)
+
+
+def broken(folder: Path) -> str:
+    """Write a bundle of a host whose kernel log has an Xid 79."""
+    log = "[    1.000000] NVRM: Xid (PCI:0000:4e:00): 79, pid=1, name=x, GPU has fallen off the bus.\n"
+    captures = (Capture("dmesg", "ok", log),)
+    path = folder / "case.json"
+    path.write_text(Bundle("gpu-a1", captures, captured_at="2026-12-02T10:00:00Z").to_json())
+    return str(path)
+
+
+def test_every_form_can_be_written_at_once_and_text_stays_on_stdout(tmp_path: Path) -> None:
+    files = {form: tmp_path / form.strip("-") for form in FORMS}
+    wanted = [word for form, path in files.items() for word in (form, str(path))]
+    result = run("doctor", "--bundle", broken(tmp_path), *wanted)
+    assert result.exit_code == 1
+    assert result.stdout.startswith("gpu-a1: ")
+    assert [path.read_text().startswith(FORMS[form]) for form, path in files.items()] == [True] * len(FORMS)
+    assert {item.name for item in tmp_path.iterdir()} == {"case.json", *(path.name for path in files.values())}
+
+
+@pytest.mark.parametrize(
+    ("form", "head"), [("--junit", "<?xml"), ("--html", "<!doctype"), ("--prometheus", "# HELP")]
+)
+def test_a_form_on_stdout_is_alone_there(tmp_path: Path, form: str, head: str) -> None:
+    shown = run("doctor", "--bundle", broken(tmp_path), form, "-").stdout
+    assert shown.startswith(head)
+    assert "\nNext\n" not in shown
+
+
+def test_json_can_be_on_stdout_beside_files(tmp_path: Path) -> None:
+    result = run("doctor", "--bundle", broken(tmp_path), "--json", "--junit", str(tmp_path / "junit.xml"))
+    assert host_of(result)["host"] == "gpu-a1"
+    assert (tmp_path / "junit.xml").exists()
+
+
+def test_strict_makes_warnings_failures_in_junit_too(tmp_path: Path) -> None:
+    log = "[    1.0] NVRM: Xid (PCI:0000:4e:00): 31, pid=1, name=x, MMU Fault\n"
+    path = tmp_path / "case.json"
+    path.write_text(Bundle("h", (Capture("dmesg", "ok", log),)).to_json())
+    lax, strict = (run("doctor", "--bundle", str(path), "--junit", "-", *more) for more in ((), ("--strict",)))
+    assert "<failure" not in lax.stdout
+    assert "<failure" in strict.stdout
+
+
+def test_a_bundle_is_remembered_for_a_host_that_is_named(tmp_path: Path, state_home: Path) -> None:
+    hosts, case = tmp_path / "hosts.yml", broken(tmp_path)
+    hosts.write_text("gpu_hosts: {hosts: {lab1: {}}}\n")
+    assert host_of(run("doctor", "--bundle", case, "--json"))["since"] is None
+    assert not state_home.exists()
+    for _ in range(2):
+        host = host_of(run("doctor", "lab1", "-i", str(hosts), "--bundle", case, "--json"))
+    assert host["host"] == "lab1"
+    assert [past["check"] for past in host["since"]["unchanged"]] == ["gpu.on-bus"]
+
+
+def test_no_state_keeps_nothing(state_home: Path) -> None:
+    assert run("doctor", "--no-state").exit_code in (0, 1, 3)
+    assert not state_home.exists()
+
+
+def test_a_state_that_cannot_be_kept_is_one_message_and_no_end(state_home: Path) -> None:
+    state_home.write_text("no folder")
+    result = run("doctor", "--json")
+    assert host_of(result)["findings"]
+    (message,) = result.stderr.splitlines()
+    assert message.startswith("qwenhost: ")
+    assert str(state_home) in message
