@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from qwenhost.facts.gpus import LISTING, NVML, QUERY, TABLE, XML
-from qwenhost.facts.kernel_log import KERNEL_LOG, kernel_events
+from qwenhost.facts.kernel_lines import KERNEL_LOG
+from qwenhost.facts.kernel_log import kernel_events
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import ANY, filled, parses
 from qwenhost.records.bundle import Capture

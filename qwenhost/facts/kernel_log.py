@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from itertools import takewhile
 
-from qwenhost.facts.reading import bus_id, plain
+from qwenhost.facts.kernel_lines import KERNEL_LOG, KernelLog, Message, kernel_log
+from qwenhost.facts.reading import bus_id
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
-from qwenhost.records.errors import Unparsable
 from qwenhost.records.literals import needed
-from qwenhost.records.source import command
-
-_STAMP = (
-    r"(?:\[\s*\+?\d+\.\d+\](?! \[\S+:\d)"  # dmesg, dmesg -d; not the log of UCX
-    r"|\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ [\d:]{8} \d{4}\]"  # dmesg -T
-    r"|\d+,\d+,\d+,[^;\s]*;"  # /dev/kmsg
-    r"|<\d+>\s*\[\s*\d+\.\d+\]"  # pstore
-    r"|(?:kern|user)\s*:\w+\s*: ?\["  # dmesg -x
-    r"|\S+: (?:kern|user): +\w+: \["  # a cluster manager's log command
-    r"|\d{4}-\d\d-\d\dT[\d:]+[.,]\d+[+-][\d:]+ (?:\S+ kernel: )?"  # dmesg --time-format iso, journal
-    r"|[A-Z][a-z]{2} +\d+ [\d:]{8} \S+ kernel:)"  # syslog, journal
-)
-
-KERNEL_LOG = command("dmesg", "dmesg", looks_like=rf"^\s*{_STAMP}|^\s*NVRM: ")
-"""Shared by all facts that come from the kernel log."""
-
-_LEADING = re.compile(rf"^\s*(?:\S+ : *)?{_STAMP}(?:[^\]]*\]:?)?\s*(?:\[\s*\d+\.\d+\]\s*)?", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,7 +21,7 @@ class KernelEvent:
     """One event. `kind` is a key of the table below, `number` its Xid, SXid or version where it has one.
 
     `cleared`: a later line of the same log shows a reset of that GPU, a reload of the module or a new
-    boot.
+    boot. `at`: its stamp as printed. `seconds` are comparable within one `clock`.
     """
 
     kind: str
@@ -44,17 +29,35 @@ class KernelEvent:
     number: int
     text: str
     cleared: bool = False
+    at: str = ""
+    clock: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class KernelEvents:
-    """The events of all kernel logs of a bundle, in order."""
+    """The events of all kernel logs of a bundle, in order. `restarts`: last boot or module load by clock."""
 
     events: tuple[KernelEvent, ...]
+    restarts: tuple[tuple[str, float], ...] = ()
 
     def merge(self, other: KernelEvents) -> KernelEvents:
-        """Join the logs of two captures; each has settled its own clearings."""
-        return KernelEvents((*self.events, *other.events))
+        """Join two logs: lines that both hold count once, and a later boot in one settles the other's."""
+        spare = Counter(map(_told, self.events))
+        fresh = []
+        for event in other.events:
+            spare[_told(event)] -= 1
+            if spare[_told(event)] < 0:
+                fresh.append(event)
+        restarts = {
+            clock: max(seconds for name, seconds in (*self.restarts, *other.restarts) if name == clock)
+            for clock, _ in (*self.restarts, *other.restarts)
+        }
+        events = (
+            replace(event, cleared=event.cleared or event.seconds < restarts.get(event.clock, 0))
+            for event in (*self.events, *fresh)
+        )
+        return KernelEvents(tuple(events), tuple(restarts.items()))
 
     def of(self, *kinds: str) -> tuple[KernelEvent, ...]:
         """Return the events of these kinds that still stand."""
@@ -65,9 +68,15 @@ class KernelEvents:
         return tuple(event for event in self.of("xid") if not numbers or event.number in numbers)
 
 
+def _told(event: KernelEvent) -> tuple[str, str, int, str]:
+    """What two logs of one host print alike; stamps differ."""
+    return event.kind, event.bus_id, event.number, event.text
+
+
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("xid", re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+)")),
     ("sxid", re.compile(r"nvidia-nvswitch\d*.*SXid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+)")),
+    ("named", re.compile(r"NVRM: GPU at PCI:(?P<bus>[0-9a-fA-F:.]+): GPU-[0-9a-f-]+")),
     ("off-bus", re.compile(r"fallen off the bus", re.IGNORECASE)),
     ("lost", re.compile(r"NVRM: .*GPU is lost", re.IGNORECASE)),
     ("init-failed", re.compile(r"NVRM: .*(?:rm_init_adapter|RmInitAdapter) failed", re.IGNORECASE)),
@@ -87,7 +96,7 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("secure-boot", re.compile(r"secure ?boot enabled", re.IGNORECASE)),
     (
         "gsp-timeout",
-        re.compile(r"NVRM: _kgspLogXid1(?:19|20)|NVRM: .*GSP .*(?:timed out|crash)", re.IGNORECASE),
+        re.compile(r"NVRM: _kgspLogXid1(?:19|20)|GSP .*(?:timed out|crash)", re.IGNORECASE),
     ),
     ("aer", re.compile(r"AER: .*error.* received|PCIe Bus Error: severity=", re.IGNORECASE)),
 )
@@ -96,93 +105,103 @@ _HOST_WIDE = frozenset({"module-loaded", "other-driver", "secure-boot", "key-rej
 
 _EVIDENCE_LENGTH = 300
 
-_RESTART = re.compile(r"^Linux version \d|nvidia-nvlink: Nvlink Core is being initialized")
-"""A new boot, or the module loaded again: what was said before it no longer holds."""
+_RELOADED = re.compile(r"nvidia-nvlink: Nvlink Core is being initialized")
+"""The module was loaded again: what was said before it no longer holds. So it is with a new boot."""
 
 _RESET = re.compile(
     r"(?:nvidia|vfio-pci|pci) (?P<bus>[0-9a-f:.]+): (?:reset done|resetting)"
-    r"|NVRM: .*(?P<bus2>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?).*\breset (?:done|completed?|succe)"
+    r"|(?P<bus2>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.\d)?).*\breset (?:done|complete|succe)"
     r"|Xid \(PCI:(?P<bus3>[0-9a-f:.]+)\): 154,.* to 0x0 \(None\)",
     re.IGNORECASE,
 )
+
+
+_OPENS = re.compile(r"NVRM: (?:The NVIDIA GPU|API mismatch|This PCI I/O region)")
+"""A notice over several lines."""
+
+_STARTS_ANEW = re.compile(r"Xid|loading NVIDIA")
+_NOTICE_LINES = 8
 
 
 @parses(KERNEL_LOG)
 @lru_cache(maxsize=4)
 def kernel_events(capture: Capture) -> KernelEvents:
     """Parse a kernel log in any of its stamps; raises Unparsable when no line looks like one."""
-    text = plain(capture.text)
-    if not KERNEL_LOG.recognises(text):
-        raise Unparsable("no kernel log line in it")
-    return KernelEvents(_events(messages(text)))
-
-
-@lru_cache(maxsize=4)
-def messages(text: str) -> tuple[str, ...]:
-    """Return the messages of a log without stamps; lines that continue a message are joined to it."""
-    joined: list[str] = []
-    for line in text.splitlines():
-        bare, stamped = _LEADING.subn("", line, count=1)
-        if joined and not stamped and re.match(r"\s+NVRM: ", line):
-            joined[-1] = f"{joined[-1].rstrip()} {re.sub(r'^NVRM: *', '', line.strip())}"
-        else:
-            joined.append(bare.rstrip())
-    return tuple(_with_device_lines(joined))
-
-
-def _with_device_lines(lines: list[str]) -> list[str]:
-    """Join the driver's notices that span several stamped lines: the first names the device or the
-    versions.
-    """
-    joined: list[str] = []
-    for line in lines:
-        opens = (
-            joined
-            and "NVRM: " in joined[-1]
-            and re.search(r"NVRM: (?:The NVIDIA GPU|API mismatch|This PCI I/O region)", joined[-1])
-        )
-        if opens and line.startswith("NVRM: ") and not re.search(r"Xid|loading NVIDIA|API mismatch", line):
-            joined[-1] = f"{joined[-1]} {line.removeprefix('NVRM: ').strip()}"
-        else:
-            joined.append(line)
-    return joined
-
-
-def _events(lines: Sequence[str]) -> tuple[KernelEvent, ...]:
-    """Walk back from the end, so that each event is told at once what came after it."""
-    events: list[KernelEvent] = []
-    reset: set[str] = set()
-    restarted = False
-    for line in reversed(lines):
-        if not _worth_reading(line):
-            continue
-        found = _RESET.search(line)
-        if found:
-            reset.add(bus_id(next(group for group in found.groups() if group)))
-        else:
-            events.extend(_recognised(line, restarted, reset))
-        restarted = restarted or _RESTART.search(line) is not None
-    return tuple(reversed(events))
-
-
-def _worth_reading(line: str) -> bool:
-    """Tell in a tenth of the time whether any pattern of this module can match: most lines are of others."""
-    low = line.lower()
-    return any(word in low for word in _words())
+    log = kernel_log(capture)
+    messages = tuple(_whole_notices(log, log.messages(_words())))
+    restarts = {m.clock: m.seconds for m in messages if m.clock in ("utc", "local") and _restarts(m)}
+    return KernelEvents(_events(messages), tuple(restarts.items()))
 
 
 @cache
 def _words() -> tuple[str, ...]:
-    patterns = (_RESTART, _RESET, *(pattern for _, pattern in _KINDS))
-    return tuple(dict.fromkeys(word.lower() for pattern in patterns for word in needed(pattern.pattern) or ("",)))
+    """Return what a line must hold to matter here."""
+    words = {*_needed(_OPENS, _RELOADED, _RESET), *(word for row, _, _ in _kinds() for word in row)}
+    return tuple(sorted(word for word in words if not any(other in word for other in words - {word})))
 
 
-def _recognised(line: str, restarted: bool, reset: Container[str]) -> Iterator[KernelEvent]:
-    for kind, pattern in _KINDS:
-        found = pattern.search(line)
+@cache
+def _kinds() -> tuple[tuple[tuple[str, ...], str, re.Pattern[str]], ...]:
+    return tuple((_needed(pattern), kind, pattern) for kind, pattern in _KINDS)
+
+
+def _needed(*patterns: re.Pattern[str]) -> tuple[str, ...]:
+    """Return text, in lower case, of which each match of the patterns holds some."""
+    return tuple(word.lower() for pattern in patterns for word in needed(pattern.pattern))
+
+
+def _restarts(message: Message) -> bool:
+    return message.text.startswith("Linux version ") or _RELOADED.search(message.text) is not None
+
+
+def _whole_notices(log: KernelLog, messages: Iterable[Message]) -> Iterator[Message]:
+    """Join the driver's notices that span lines, stamped or not: the first names the device or versions."""
+    told = 0
+    for message in messages:
+        if message.ended <= told:
+            continue
+        if _OPENS.search(message.text):
+            rest = list(takewhile(_goes_on, log.after(message, _NOTICE_LINES)))
+            words = (line.text.strip().removeprefix("NVRM: ").strip() for line in rest)
+            told = rest[-1].ended if rest else told
+            message = replace(message, text=" ".join((message.text.rstrip(), *words)))
+        yield message
+
+
+def _goes_on(message: Message) -> bool:
+    text = message.text.strip()
+    return text.startswith("NVRM: ") and not (_OPENS.search(text) or _STARTS_ANEW.search(text))
+
+
+def _events(messages: Sequence[Message]) -> tuple[KernelEvent, ...]:
+    """Walk back from the end, so that each event is told at once what came after it."""
+    events: list[KernelEvent] = []
+    reset: set[str] = set()
+    reloaded = False
+    for message in reversed(messages):
+        found = _RESET.search(message.text)
         if found:
+            reset.add(bus_id(next(group for group in found.groups() if group)))
+        else:
+            events.extend(_recognised(message, reloaded, reset))
+        reloaded = reloaded or _RELOADED.search(message.text) is not None
+    return tuple(reversed(events))
+
+
+def _recognised(message: Message, reloaded: bool, reset: Container[str]) -> Iterator[KernelEvent]:
+    low = message.text.lower()
+    for words, kind, pattern in _kinds():
+        if any(word in low for word in words) and (found := pattern.search(message.text)):
             named = found.groupdict()
-            where = "" if kind in _HOST_WIDE else bus_id(named.get("bus") or line)
-            number = int(named.get("number") or 0)
-            yield KernelEvent(kind, where, number, line.strip()[:_EVIDENCE_LENGTH], restarted or where in reset)
+            where = "" if kind in _HOST_WIDE else bus_id(named.get("bus") or message.text)
+            yield KernelEvent(
+                kind,
+                where,
+                int(named.get("number") or 0),
+                message.text.strip()[:_EVIDENCE_LENGTH],
+                cleared=message.earlier_boot or reloaded or where in reset,
+                at=message.at,
+                clock=message.clock,
+                seconds=message.seconds,
+            )
             return

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from qwenhost.facts.kernel_log import KERNEL_LOG, messages
-from qwenhost.facts.reading import plain
+from qwenhost.facts.kernel_lines import KERNEL_LOG, kernel_log
 from qwenhost.facts.registry import parses
 from qwenhost.facts.vllm import UNITS, shown_units
 from qwenhost.records.bundle import Capture, Status
@@ -122,10 +121,7 @@ class FileTable:
 @parses(KERNEL_LOG)
 def file_table(capture: Capture) -> FileTable:
     """Search a kernel log; raises Unparsable when no line looks like one."""
-    text = plain(capture.text)
-    if not KERNEL_LOG.recognises(text):
-        raise Unparsable("no kernel log line in it")
-    return _fullness(messages(text))
+    return _fullness(message.text for message in kernel_log(capture).messages(("vfs: file-max limit",)))
 
 
 @parses(FULL, trust=1)

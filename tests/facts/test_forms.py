@@ -17,7 +17,8 @@ from qwenhost.facts.driver import (
     versions_from_table,
 )
 from qwenhost.facts.fabric import said_in_log, unit_state
-from qwenhost.facts.kernel_log import KERNEL_LOG, kernel_events
+from qwenhost.facts.kernel_lines import KERNEL_LOG
+from qwenhost.facts.kernel_log import kernel_events
 from qwenhost.facts.mig import instances_from_listing
 from qwenhost.facts.module_build import modules_from_status
 from qwenhost.facts.nvlink import links_from_status
