@@ -163,6 +163,10 @@ def test_sources_are_what_the_probe_is_asked() -> None:
     assert any(row.split()[:3] == ["nvidia-smi-q", "run", "nvidia-smi"] for row in rows)
 
 
+FORMS = {"--junit": "<?xml", "--html": "<!doctype html>", "--prometheus": "# HELP"}
+"""Option -> how the form starts."""
+
+
 def broken(folder: Path) -> str:
     """Write a bundle of a host whose kernel log has an Xid 79."""
     log = "[    1.000000] NVRM: Xid (PCI:0000:4e:00): 79, pid=1, name=x, GPU has fallen off the bus.\n"
@@ -182,9 +186,7 @@ def test_every_form_can_be_written_at_once_and_text_stays_on_stdout(tmp_path: Pa
     assert {item.name for item in tmp_path.iterdir()} == {"case.json", *(path.name for path in files.values())}
 
 
-@pytest.mark.parametrize(
-    ("form", "head"), [("--junit", "<?xml"), ("--html", "<!doctype"), ("--prometheus", "# HELP")]
-)
+@pytest.mark.parametrize(("form", "head"), FORMS.items())
 def test_a_form_on_stdout_is_alone_there(tmp_path: Path, form: str, head: str) -> None:
     shown = run("doctor", "--bundle", broken(tmp_path), form, "-").stdout
     assert shown.startswith(head)
