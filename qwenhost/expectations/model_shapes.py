@@ -72,11 +72,11 @@ def of_checkpoint(name: str, config: Mapping[str, Any], checkpoint_bytes: int, o
     """
     text = config.get("text_config", config)
     try:
-        layers, interval = int(text["num_hidden_layers"]), int(text["full_attention_interval"])
+        attention = _attention_layers(text)
         return ModelShape(
             name=name,
-            attention_layers=layers // interval,
-            linear_layers=layers - layers // interval,
+            attention_layers=attention,
+            linear_layers=int(text["num_hidden_layers"]) - attention,
             hidden=int(text["hidden_size"]),
             vocabulary=int(text["vocab_size"]),
             query_heads=int(text["num_attention_heads"]),
@@ -99,6 +99,14 @@ def of_checkpoint(name: str, config: Mapping[str, Any], checkpoint_bytes: int, o
         raise QwenhostError(
             f"{origin}: not the config of a Qwen3.5 model: {error}", hint="name a folder with its config.json"
         ) from error
+
+
+def _attention_layers(text: Mapping[str, Any]) -> int:
+    """Return how many layers are full attention; a saved config names each layer, a published one their interval."""
+    kinds = text.get("layer_types")
+    if kinds:
+        return int(list(kinds).count("full_attention"))
+    return int(text["num_hidden_layers"]) // int(text["full_attention_interval"])
 
 
 def _precision(config: Mapping[str, Any]) -> str:

@@ -97,6 +97,12 @@ def test_processor_build_with_a_tiny_checkpoint(pool_bytes: int, context: int, b
     assert int(blocks / pool.per_request(context, True, 0) * context) == tokens
 
 
+def test_layers_may_be_named_one_by_one() -> None:
+    text = {key: value for key, value in TINY["text_config"].items() if key != "full_attention_interval"}
+    named = {"text_config": {**text, "layer_types": ["linear_attention"] * 3 + ["full_attention"]}}
+    assert of_checkpoint("tiny", named, 1, "x").attention_layers == 1
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [("qwen3.5-14b", "9b"), ("qwen3.5-72b", "27b"), ("qwen3.6-9b", "Qwen3.5 has"), ("llama", "Qwen3.5 has")],
