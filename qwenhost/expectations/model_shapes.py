@@ -102,7 +102,7 @@ def of_checkpoint(name: str, config: Mapping[str, Any], checkpoint_bytes: int, o
 
 
 def _attention_layers(text: Mapping[str, Any]) -> int:
-    """Return how many layers are full attention; a saved config names each layer, a published one their interval."""
+    """Return how many layers are full attention; a saved config names each, a published one their interval."""
     kinds = text.get("layer_types")
     if kinds:
         return int(list(kinds).count("full_attention"))
