@@ -1,0 +1,5 @@
+"""`python -m qwenhost`."""
+
+from qwenhost.cli.main import main
+
+main()
