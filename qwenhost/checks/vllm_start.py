@@ -137,7 +137,7 @@ def context_length(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgem
     yield from start_causes("vllm.context-length", runs, want, remedy)
     for run, start in _started(runs, want):
         beyond, refused = start.of("beyond-derived"), start.of("request-too-long")
-        if beyond and start.was_ready:
+        if beyond and (start.was_ready or beyond.mild):
             observed, expected = beyond.observed, beyond.expected
             yield Judgement(
                 run.subject, Verdict.WARN, observed, expected, evidence=beyond.line, remedy=step(remedy, want)
@@ -153,21 +153,21 @@ def mig_device(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]
     Older versions read CUDA_VISIBLE_DEVICES as numbers and stop at the UUID of a MIG device or GPU. One
     process gets one MIG device; tensor parallelism does not span them.
     """
-    limits = vllm_limits()
-    remedy = f"Install vLLM {limits.uuids_version} or newer, or give it whole GPUs by number."
+    needed = vllm_limits().uuids_version
+    remedy = f"Install vLLM {needed} or newer, or give it whole GPUs by number."
     yield from start_causes("vllm.mig-device", runs, want, remedy)
-    serving = want.serving
-    sliced = serving.instances if serving and serving.package == "vllm" else ()
-    for instance in sliced:
-        if serving and instance.mig and older(serving.version, limits.uuids_version):
-            origin = limit_origin("uuids")
-            observed, expected = (
-                f"vLLM {serving.version} with MIG {instance.mig}",
-                f"{limits.uuids_version} or newer",
-            )
-            yield Judgement(
-                f"vllm@{instance.name}", Verdict.WARN, observed, expected, origin=origin, remedy=step(remedy, want)
-            )
+    for run in each_run(runs, want):
+        if run.declared and run.declared.mig and not run.serves:
+            yield from _on_slice(run.subject, run.declared.mig, want)
+
+
+def _on_slice(subject: str, mig: str, want: Expectations) -> Iterator[Judgement]:
+    """Warn of a version that cannot run on a MIG device before it is tried."""
+    serving, needed = want.serving, vllm_limits().uuids_version
+    if serving and serving.package == "vllm" and older(serving.version, needed):
+        observed, expected = f"vLLM {serving.version} on MIG {mig}", f"{needed} or newer"
+        remedy, origin = step(f"Declare vLLM {needed} or newer.", want), limit_origin("uuids")
+        yield Judgement(subject, Verdict.WARN, observed, expected, origin=origin, remedy=remedy)
 
 
 @check("vllm.start", remedy=LOOK, consequence_of=(*INSTALLED, *START_CAUSES))

@@ -5,6 +5,7 @@ service.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -21,13 +22,17 @@ _COMPOSE = re.compile(r"(?P<unit>[A-Za-z][\w.-]*) +\| (?P<text>.*)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?: \w+ F)? *(?:\| )?")
 """`docker logs --timestamps`, `kubectl logs --timestamps`, and the containerd files below them."""
 
-_PROCESS = re.compile(r"\((?:APIServer|ApiServer|Engine|VllmWorker|Worker|RayWorker|DPCoordinator|pid=)[^)]*\) ?")
+_PROCESS = re.compile(r"^\((?:APIServer|ApiServer|Engine|VllmWorker|Worker|RayWorker|DPCoordinator|pid=)[^)]*\) ?")
 """(EngineCore_DP0 pid=12), (VllmWorker rank=1 pid=12), (VllmWorker-0 pid=12), (Worker_TP1 pid=12)."""
 
-_LEVEL = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d [\d:]{8} (?:\[[^\]]*:\d+\]|\S+\.py:\d+\]) ?")
+_LEVEL = re.compile(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d [\d:]{8} (?:\[[^\]]*:\d+\]|\S+\.py:\d+\]) ?"
+)
 """V1 has brackets around file and line, V0 only the closing one."""
 
-_RANK = re.compile(r"\[rank\d+\]: ?")
+MILD = ("DEBUG", "INFO", "WARNING")
+
+_RANK = re.compile(r"^\[rank\d+\]: ?")
 
 _BANNER = re.compile(r"vLLM API server version|█.*\bversion \d")
 
@@ -36,13 +41,19 @@ _STARTING = re.compile(r"systemd: Starting (?:vllm@(?P<unit>[^ ]+?)\.service|vLL
 
 _ANSWERED = re.compile(r'"(?:GET|POST|HEAD) \S+ HTTP/1\.[01]" 2')
 
+_STATISTICS = "Running: "
+
+STATISTICS_LIMIT = 20
+"""Lines of ten seconds each: what was before tells nothing of now."""
+
 
 @dataclass
 class LogStart:
-    """The lines of one start and of what ran after it."""
+    """The lines of one start and of what ran after it; of what repeats all day, only the first stands there."""
 
     instance: str
     lines: list[str] = field(default_factory=list)
+    statistics: deque[str] = field(default_factory=lambda: deque(maxlen=STATISTICS_LIMIT))
     announced: bool = False
     answered: bool = False
 
@@ -68,12 +79,14 @@ def _begins(start: LogStart, line: str) -> bool:
 
 
 def _add(start: LogStart, line: str) -> None:
-    """Keep the line; of the answered requests, which are most of a long log, one is enough."""
+    """Keep the line; answered requests and statistics are most of a long log, and each says that it serves."""
     start.announced = start.announced or bool(_BANNER.search(line))
-    answer = bool(_ANSWERED.search(line))
-    if not (answer and start.answered):
+    if _STATISTICS in line:
+        start.statistics.append(line)
+    repeated = _STATISTICS in line or bool(_ANSWERED.search(line))
+    if not (repeated and start.answered):
         start.lines.append(line)
-    start.answered = start.answered or answer
+    start.answered = start.answered or repeated
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
@@ -99,7 +112,10 @@ def _collected(raw: str) -> tuple[str, str]:
 
 
 def _bare(line: str) -> str:
-    for prefix in (_PROCESS, _LEVEL, _RANK):
-        found = prefix.match(line)
-        line = line[found.end() :] if found else line
-    return line
+    """Return a line without process, rank, time and place; a level below error stays, as its first word."""
+    line = _RANK.sub("", _PROCESS.sub("", line, count=1), count=1)
+    found = _LEVEL.match(line)
+    if not found:
+        return line
+    level = found["level"]
+    return f"{level} {line[found.end() :]}" if level in MILD else line[found.end() :]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from qwenhost.facts.vllm_lines import LogStart
+from qwenhost.facts.vllm_lines import MILD, LogStart
 from qwenhost.facts.vllm_wordings import Wording, wordings
 
 ROOT = re.compile(
@@ -36,6 +36,11 @@ class LogEvent:
     line: str
     values: Mapping[str, str]
     at: int
+
+    @property
+    def mild(self) -> bool:
+        """Said as information or warning, so nothing ended by it."""
+        return self.line.partition(" ")[0] in MILD
 
     @property
     def observed(self) -> str:
@@ -100,7 +105,7 @@ def last_start(starts: Sequence[LogStart]) -> VllmStart:
         state=state,
         version=_version(text),
         events=events,
-        statistics=tuple(_statistics(text)),
+        statistics=tuple(_statistics("\n".join(starts[-1].statistics))),
         cause=cause,
         root="" if cause else _root(text, end),
         was_ready=was_ready,
@@ -141,7 +146,7 @@ def _state(events: tuple[LogEvent, ...]) -> tuple[State, bool, int | None]:
             return "stopped", was_ready, event.at
         if effect == "ready" and state in ("starting", "failed"):
             state, was_ready = "ready", True
-        elif effect in ("failed", "cause", "wrapper") and not was_ready:
+        elif effect in ("failed", "cause", "wrapper") and not (was_ready or event.mild):
             state = "failed"
         elif effect == "died":
             state = "died" if was_ready else "failed"
@@ -153,7 +158,7 @@ def _cause(events: tuple[LogEvent, ...], state: State, was_ready: bool) -> LogEv
     if state not in ("failed", "died"):
         return None
     ready = [event.at for event in events if event.wording.effect == "ready"]
-    told = [event for event in events if not was_ready or event.at > ready[0]]
+    told = [event for event in events if not event.mild and (not was_ready or event.at > ready[0])]
     for effect in ("cause", "wrapper"):
         for event in told:
             if event.wording.effect == effect:

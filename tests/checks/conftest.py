@@ -43,7 +43,7 @@ def _merged_once(read_fact: ReadFact) -> ReadFact:
 
     def read_once(bundle: Bundle, fact: type[Any]) -> Any:
         names = {parser.source.name for parser in registry.parsers() if parser.fact is fact}
-        key = (fact, *(item for item in bundle.captures if item.source in names))
+        key = (fact, *(item for item in bundle.captures if item.source.partition(":")[0] in names))
         if key not in known:
             known[key] = read_fact(bundle, fact)
         return known[key]
