@@ -1,19 +1,21 @@
-"""The driver: it answers, its parts agree, and it is new enough for the CUDA that is used."""
+"""The driver: it answers, its parts agree, and its version is one to stay with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.declare import Judgement, check, note, skip
+from qwenhost.checks.per_gpu import DRIVER_ANSWERS
 from qwenhost.expectations.driver_tables import known_bad as known_bad_drivers
-from qwenhost.facts.cuda_errors import CudaErrors
+from qwenhost.expectations.software import DriverBranch, driver_branch, kept_up, near_end_months
+from qwenhost.facts.capture_date import CaptureDate
 from qwenhost.facts.driver import DriverAnswer, DriverVersions
-from qwenhost.facts.kernel_log import KernelEvents
-from qwenhost.facts.module_build import DkmsModules, ModuleLog
+from qwenhost.facts.module_build import ModuleFile
 from qwenhost.facts.pci import PciDevices
+from qwenhost.facts.upgrades import DriverUpgrade
 from qwenhost.records.desired import Expectations
-from qwenhost.records.finding import Verdict, by_hand, by_reboot
-from qwenhost.records.versions import agree, older
+from qwenhost.records.finding import Remedy, Verdict, by_hand, by_reboot
+from qwenhost.records.versions import agree, branch, older
 
 HOST = "host"
 
@@ -23,7 +25,10 @@ _UPDATE = by_hand("Install a driver of a supported branch that is new enough, th
 @check(
     "driver.present",
     remedy=by_hand("Install the driver for the running kernel and load it: modprobe nvidia says why it does not."),
-    consequence_of=("driver.secure-boot", "driver.dkms", "driver.nouveau", "pcie.bars", "gpu.on-bus", "gpu.gsp"),
+    consequence_of=(
+        *("driver.secure-boot", "driver.dkms", "driver.nouveau", "driver.module-for-kernel"),
+        *("pcie.bars", "gpu.on-bus", "gpu.gsp"),
+    ),
 )
 def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
     """The NVIDIA driver is loaded and answers in time.
@@ -56,81 +61,98 @@ def _has_gpus(pci: PciDevices | None, want: Expectations) -> bool:
     return bool(want.gpus) or bool(pci and pci.gpus)
 
 
-@check(
-    "driver.versions-agree",
-    remedy=by_reboot("Reboot, so that the installed module is loaded; then hold the driver's packages."),
-    consequence_of=("driver.present",),
+_RELOAD = by_reboot(
+    "Reboot; or stop all users of the GPUs and reload the module: sudo modprobe -r nvidia_drm nvidia_modeset"
+    " nvidia_uvm nvidia && sudo modprobe nvidia. Then hold the driver's packages."
 )
-def versions_agree(versions: DriverVersions | None, answer: DriverAnswer | None) -> Iterator[Judgement]:
+_OWN_LIBRARIES = by_hand(
+    "Find the program that brings its own driver libraries: a container image with libcuda inside, or a folder on"
+    " LD_LIBRARY_PATH; take them out, so that it uses the host's."
+)
+
+
+@check("driver.versions-agree", remedy=_RELOAD, consequence_of=("driver.present",))
+def versions_agree(
+    versions: DriverVersions | None,
+    answer: DriverAnswer | None,
+    upgrade: DriverUpgrade | None,
+    file: ModuleFile | None,
+) -> Iterator[Judgement]:
     """The loaded kernel module and the installed libraries are of one version.
 
     An unattended upgrade replaces the libraries below a running module: what runs goes on, what starts fails.
     """
-    module = versions.module if versions else None
-    other = (versions.client or versions.library) if versions else None
-    refused = bool(answer and answer.state == "mismatch")
-    evidence = answer.evidence if answer and refused else ""
+    module, library, client = (
+        (versions.module, versions.library, versions.client) if versions else (None, None, None)
+    )
+    answers = answer is not None and answer.state == "ok"
+    refused = answer is not None and answer.state == "mismatch"
+    other = library if answers else client or library
     observed = f"module {module or 'not seen'}, library {other or 'not seen'}"
     if refused or (module and other and not agree(module, other)):
-        yield Judgement(HOST, Verdict.FAIL, observed, "one version", evidence=evidence)
-    elif module and (other or (answer and answer.state == "ok")):
+        evidence = _what_moved_it(upgrade, module) or (answer.evidence if answer and refused else "")
+        remedy = _build(file.version, other) if file and other and not agree(file.version, other) else None
+        yield Judgement(HOST, Verdict.FAIL, observed, "one version", evidence=evidence, remedy=remedy)
+    elif module and client and not agree(module, client):
+        told = f"module {module}, a program came with {client}"
+        yield Judgement(HOST, Verdict.WARN, told, "one version", remedy=_OWN_LIBRARIES)
+    elif module and (other or answers):
         yield Judgement(HOST, Verdict.PASS, f"module {module}, library {other or 'accepted by it'}", "one version")
 
 
-@check("driver.cuda-match", remedy=_UPDATE, consequence_of=("driver.present",))
-def cuda_match(
-    versions: DriverVersions | None, errors: CudaErrors | None, want: Expectations
-) -> Iterator[Judgement]:
-    """The driver is new enough for the CUDA that programs bring along.
-
-    vLLM's wheels carry their own CUDA runtime: only the driver's branch matters. CUDA 12 needs 525.60.13
-    or newer, CUDA 13 needs 580.65.06 or newer, unless a forward-compatibility package is used.
-    """
-    refused = errors.of("driver too old") if errors else None
-    module, cuda = (versions.module, versions.cuda) if versions else (None, None)
-    wheels = errors.wheels if errors else ()
-    if refused:
-        found = f"CUDA {refused.found_cuda or cuda or 'of an older driver'}, driver {module or 'not seen'}"
-        yield Judgement(HOST, Verdict.FAIL, found, "a newer driver", evidence=refused.line)
-    elif module and want.driver_floor:
-        yield judged(
-            HOST,
-            not older(module, want.driver_floor),
-            observed=f"driver {module}",
-            expected=f"{want.driver_floor} or newer",
-            origin=want.driver_floor_origin,
-        )
-    elif cuda and wheels:
-        yield _against_wheels(cuda, wheels)
-    elif not want.driver_floor and not wheels:
-        yield skip(HOST, "no CUDA program is declared or was seen")
+def _what_moved_it(upgrade: DriverUpgrade | None, module: str | None) -> str:
+    """Return the upgrade that left the loaded module behind, as the package manager's history has it."""
+    if upgrade is None or not upgrade.before or (module and not agree(module, upgrade.before)):
+        return ""
+    return upgrade.told
 
 
-def _against_wheels(cuda: str, wheels: tuple[str, ...]) -> Judgement:
-    """Compare major versions: within one, programs run on any driver of that major version."""
-    newest = max(wheels, key=lambda wheel: tuple(int(part) for part in wheel.split(".")))
-    runs = int(newest.split(".")[0]) <= int(cuda.split(".")[0])
-    return judged(HOST, runs, observed=f"driver's CUDA {cuda}", expected=f"CUDA {newest}, as the program's wheels")
+def _build(on_disk: str, library: str) -> Remedy:
+    """The module on disk is another version too: a reboot alone loads the wrong one again."""
+    return by_hand(
+        f"Install or build the kernel module {library} (dkms status; on disk is {on_disk}), then reboot: a reboot"
+        " alone does not help."
+    )
 
 
 @check(
-    "driver.forward-compat",
-    remedy=by_hand("Take the cuda-compat libraries off the library path, or install a driver that is new enough."),
+    "driver.supported",
+    remedy=by_hand(
+        "Plan the move to a branch that gets fixes; the libraries, modules and fabric manager move with it."
+    ),
+    consequence_of=DRIVER_ANSWERS,
 )
-def forward_compat(errors: CudaErrors | None) -> Iterator[Judgement]:
-    """No program picked up a forward-compatibility library that does not fit.
+def supported(versions: DriverVersions, date: CaptureDate | None) -> Iterator[Judgement]:
+    """The driver's branch still gets fixes, security fixes among them.
 
-    cuda-compat packages serve data centre GPUs and older drivers only; on others CUDA stops with error
-    804, and an old one beside a newer driver with error 803.
+    Production branches get them for about a year, long-term ones for three, new feature branches until the
+    next one. Judged by the date of the capture, so that an old bundle is not blamed for its age.
     """
-    found = (errors.of("forward compatibility") or errors.of("driver mismatch")) if errors else None
-    if found:
-        yield Judgement(HOST, Verdict.FAIL, found.kind, "no such error", evidence=found.line)
-    else:
-        yield skip(HOST, "no program reported it")
+    version = versions.module or versions.library
+    if version is None:
+        return
+    row = driver_branch(version)
+    if row is None:
+        yield note(HOST, f"branch {branch(version)} is not in this version's table")
+    elif date is not None:
+        yield _by_age(row, date.month)
 
 
-@check("driver.known-bad", remedy=_UPDATE, consequence_of=("driver.present",))
+def _by_age(row: DriverBranch, month: str) -> Judgement:
+    left = row.months_left(month)
+    expected = f"one of {', '.join(kept_up(month))}" if kept_up(month) else ""
+    end = f"until {row.end_of_life}" if row.exact else f"ended by {row.end_of_life}"
+    observed = (
+        f"branch {row.name} ({row.kind}), fixes {end}" if left is not None else f"branch {row.name} ({row.kind})"
+    )
+    if left is not None and left < 0:
+        return Judgement(HOST, Verdict.WARN, f"{observed}; seen in {month}", expected, origin=row.origin)
+    if left is None or not row.exact or left <= near_end_months():
+        return Judgement(HOST, Verdict.NOTE, observed, expected, origin=row.origin)
+    return Judgement(HOST, Verdict.PASS, observed, origin=row.origin)
+
+
+@check("driver.known-bad", remedy=_UPDATE, consequence_of=DRIVER_ANSWERS)
 def known_bad(versions: DriverVersions) -> Iterator[Judgement]:
     """The driver is none with a known fault that hits these hosts.
 
@@ -145,75 +167,3 @@ def known_bad(versions: DriverVersions) -> Iterator[Judgement]:
         yield Judgement(HOST, row.verdict, f"{module}: {row.why}", f"{row.end} or newer", origin=origin)
     if not hits:
         yield Judgement(HOST, Verdict.PASS, module)
-
-
-@check(
-    "driver.secure-boot",
-    remedy=by_hand("Enrol the key that signs the module (mokutil --import), or switch Secure Boot off."),
-)
-def secure_boot(
-    kernel: KernelEvents | None, log: ModuleLog | None, answer: DriverAnswer | None
-) -> Iterator[Judgement]:
-    """The kernel accepts the module's signature.
-
-    With Secure Boot on, a module that was built on the host and signed with no enrolled key is refused:
-    the driver is installed, and is not there.
-    """
-    if kernel is None and log is None:
-        return
-    events = kernel.of("key-rejected") if kernel else ()
-    lines = [*(event.text for event in events), *(log.rejections if log else ())]
-    answers = answer is not None and answer.state == "ok"
-    if lines:
-        verdict = Verdict.NOTE if answers else Verdict.FAIL
-        yield Judgement(HOST, verdict, "a module was rejected", "accepted", evidence=lines[-1])
-    elif kernel is not None:
-        yield Judgement(HOST, Verdict.PASS, "no module was rejected")
-
-
-@check(
-    "driver.dkms",
-    remedy=by_hand("Install the running kernel's headers and a driver that supports it, then dkms autoinstall."),
-)
-def dkms(modules: DkmsModules | None, log: ModuleLog | None, answer: DriverAnswer | None) -> Iterator[Judgement]:
-    """DKMS could build the driver's module.
-
-    After a kernel update the module is built anew; when that fails, the next boot comes up without a driver.
-    """
-    answers = answer is not None and answer.state == "ok"
-    if log and log.build_failures:
-        subject = f"nvidia {log.version}".strip()
-        verdict = Verdict.WARN if answers else Verdict.FAIL
-        yield Judgement(subject, verdict, "build failed", "built", evidence=log.build_failures[0])
-    elif modules is None:
-        yield skip(HOST, "nothing was seen of DKMS")
-    elif not modules.modules:
-        yield skip(HOST, "the driver is not under DKMS" if modules.present else "DKMS is not installed")
-    for module in modules.modules if modules else ():
-        subject = f"nvidia {module.version} {module.kernel}".strip()
-        verdict = Verdict.PASS if module.state == "installed" else Verdict.WARN
-        yield Judgement(subject, verdict, module.state, "installed")
-
-
-@check(
-    "driver.nouveau",
-    remedy=by_hand("Blacklist nouveau, build the initramfs anew, and reboot."),
-)
-def nouveau(
-    pci: PciDevices | None, kernel: KernelEvents | None, answer: DriverAnswer | None
-) -> Iterator[Judgement]:
-    """No other driver holds the GPUs.
-
-    Where nouveau bound a GPU first, the NVIDIA module is loaded and finds nothing that it may use. A GPU
-    on the way to a virtual machine (vfio-pci) is meant to be held.
-    """
-    held = [device for device in pci.gpus if device.driver in ("nouveau", "nvidiafb")] if pci else []
-    for device in held:
-        yield Judgement(f"gpu {device.bus_id}", Verdict.FAIL, f"held by {device.driver}", "nvidia")
-    told = kernel.of("other-driver") if kernel else ()
-    if told and not held:
-        answers = answer is not None and answer.state == "ok"
-        verdict = Verdict.NOTE if answers else Verdict.FAIL
-        yield Judgement(HOST, verdict, "another driver holds GPUs", "nvidia", evidence=told[-1].text)
-    elif not held and (kernel is not None or (pci and any(device.driver for device in pci.gpus))):
-        yield Judgement(HOST, Verdict.PASS, "no other driver")

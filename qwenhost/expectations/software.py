@@ -23,12 +23,20 @@ class Floor:
 
 @dataclass(frozen=True)
 class DriverBranch:
-    """`end_of_life`: last month with fixes, such as "2028-06"; empty when none was promised."""
+    """`end_of_life`: last month with fixes, such as "2028-06"; empty when none was promised.
+
+    `exact`: false where it had ended by then, and nobody told when.
+    """
 
     name: str
     kind: str
     end_of_life: str
+    exact: bool
     origin: str
+
+    def months_left(self, month: str) -> int | None:
+        """Return the months with fixes after `month`, negative when over; None when no end is known."""
+        return _months(self.end_of_life) - _months(month) if self.end_of_life else None
 
 
 def driver_floor(vllm_version: str) -> Floor:
@@ -60,14 +68,34 @@ def driver_branch(version: str) -> DriverBranch | None:
 def driver_branches() -> dict[str, DriverBranch]:
     """Return all known branches by name."""
     return {
-        name: DriverBranch(name, row["kind"], row["end_of_life"], f"{BRANCHES}: {name}: {row['source']}")
+        name: DriverBranch(
+            name,
+            row["kind"],
+            row.get("end_of_life", "") or row.get("ended_by", ""),
+            exact="ended_by" not in row,
+            origin=f"{BRANCHES}: {name}: {row['source']}",
+        )
         for name, row in table(BRANCHES)["branches"].items()
     }
 
 
+def near_end_months() -> int:
+    """Return how many months before its end a branch is worth a note."""
+    return int(table(BRANCHES)["near_end_months"]["value"])
+
+
+def _months(month: str) -> int:
+    year, _, number = month.partition("-")
+    return int(year) * 12 + int(number)
+
+
 def kept_up(month: str) -> tuple[str, ...]:
     """Return the branches that get fixes in a month such as "2026-12", the longest promise first."""
-    known = [row for row in driver_branches().values() if row.end_of_life >= month and row.kind != "new feature"]
+    known = [
+        row
+        for row in driver_branches().values()
+        if row.exact and row.end_of_life >= month and row.kind != "new feature"
+    ]
     return tuple(row.name for row in sorted(known, key=lambda row: row.end_of_life, reverse=True))
 
 

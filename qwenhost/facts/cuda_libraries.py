@@ -25,12 +25,17 @@ class CudaLibraries:
         first = self.libcuda[0] if self.libcuda else ""
         return first if "/compat/" in first else ""
 
+    @property
+    def compat_cuda(self) -> str:
+        """CUDA version of that library, such as "13.0", empty where its folder names none."""
+        found = re.search(r"/cuda-(\d+\.\d+)/", self.compat)
+        return found[1] if found else ""
+
 
 @parses(CACHE)
 def libraries_in_cache(capture: Capture) -> CudaLibraries:
     """Parse `ldconfig -p`."""
     if not CACHE.recognises(capture.text):
         raise Unparsable("no cache in it")
-    return CudaLibraries(
-        tuple(re.findall(r"^\s*libcuda\.so\.1 \([^)]*x86-64[^)]*\) => (\S+)", capture.text, re.MULTILINE))
-    )
+    rows = r"^\s*libcuda\.so\.1 \([^)]*(?:x86-64|AArch64)[^)]*\) => (\S+)"
+    return CudaLibraries(tuple(re.findall(rows, capture.text, re.MULTILINE)))

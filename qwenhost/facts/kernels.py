@@ -13,17 +13,35 @@ from qwenhost.records.source import command, file, recorded
 from qwenhost.records.versions import parts
 
 ANCHOR = "/proc/version"
+BOOT = "/boot"
 _MODULE = r"nvidia(?:-current|-tesla[\w-]*|-legacy[\w-]*)?\.ko(?:\.\w+)?"
 _WANTED = ("-name", "vmlinuz-*", "-o", "-name", "vmlinuz", "-o", "-name", "nvidia*.ko*")
 
 INSTALLED = command(
     "kernels-installed",
-    *("find", ANCHOR, "/boot", "/lib/modules", "-xdev", "-maxdepth", "6"),
-    *("(", "-path", ANCHOR, "-o", *_WANTED, "-o", "-name", "build", "-xtype", "d", ")"),
+    *("find", ANCHOR, BOOT, "/lib/modules", "-xdev", "-maxdepth", "6"),
+    *(
+        "(",
+        "-path",
+        ANCHOR,
+        "-o",
+        *_WANTED,
+        "-o",
+        "-name",
+        "build",
+        "-xtype",
+        "d",
+        "-o",
+        "-path",
+        BOOT,
+        "!",
+        "-readable",
+        ")",
+    ),
     good_exits=(0, 1),
     looks_like=rf"^(?:/usr)?/lib/modules/\S+/{_MODULE}\s*$|^/boot/vmlinuz-\d\S*\s*$",
 )
-"""Paths only, no file is read. Exit code 1: a folder is not there."""
+"""Paths only, no file is read. Exit code 1: a folder is not there. /boot itself is listed where it is closed."""
 
 RUNNING = file("kernel-version", ANCHOR, looks_like=r"^Linux version \d\S* \(")
 UNAME = recorded("uname", r"^Linux \S+ \d+\.\d+\.\d+\S* #\d+")
@@ -75,6 +93,8 @@ def installed_kernels(capture: Capture) -> InstalledKernels:
     paths = [line.strip().removeprefix("/usr") for line in capture.text.splitlines()]
     if ANCHOR not in paths and not INSTALLED.recognises(capture.text):
         raise Unparsable("the listing is empty")
+    if BOOT in paths:
+        raise Unparsable("/boot cannot be read")
     releases = {
         found[1] for path in paths if (found := re.match(r"(?:/boot/vmlinuz-|/lib/modules/)(\d[^/\s]*)", path))
     }

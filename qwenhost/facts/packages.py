@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
@@ -15,13 +16,14 @@ from qwenhost.records.versions import PATTERN
 
 _ROW = r"^([uihrp])([a-zA-Z])[R ]?[ \t]+(\S+?)(?::\w+)?[ \t]+(\S+)"
 _NAMES = ("*nvidia*", "cuda-compat*", "cuda-drivers*", "libcuda1*", "kmod-*")
+ANCHOR = "/etc/os-release"
 _UPDATERS = ("unattended-upgrades", "dnf-automatic")
 
 DPKG = command(
     "packages-dpkg",
     *("dpkg-query", "-W", "-f", r"${db:Status-Abbrev}\t${Package}\t${Version}\n", "dpkg", *_UPDATERS, *_NAMES),
     good_exits=(0, 1),
-    looks_like=r"^[uihrp][a-zA-Z]R? +\S*(?:nvidia|cuda-compat)\S*[ \t]+\d\S*",
+    looks_like=r"^[uihrp][a-zA-Z]R?[ \t]+\S*(?:nvidia|cuda-compat)\S*[ \t]+\d\S*",
 )
 """dpkg itself is on every host that has it. Exit code 1: some pattern fits no package. Recorded: `dpkg -l`."""
 
@@ -30,7 +32,7 @@ RPM = command(
     *("rpm", "-qa", "--qf", r"%{NAME}-%{VERSION}-%{RELEASE}.%{ARCH}\n", "rpm", *_UPDATERS, *_NAMES),
     looks_like=rf"^\S*nvidia\S*-(?:\d+:)?{PATTERN}-\d\S*\.(?:x86_64|aarch64|noarch)\s*$",
 )
-LOCKS = tree(
+_LOCKS = tree(
     "package-locks",
     "/etc/dnf/plugins/versionlock.list",
     "/etc/yum/pluginconf.d/versionlock.list",
@@ -40,9 +42,14 @@ LOCKS = tree(
     "/etc/apt/preferences",
     "/etc/apt/preferences.d/*",
     "/etc/apt/apt.conf.d/*upgrades*",
-    "/proc/version",
+    "/etc/apt/apt.conf.d/*periodic*",
+    "/etc/dnf/automatic.conf",
+    ANCHOR,
 )
-"""/proc/version is there on every host: with it alone, nothing is locked."""
+LOCKS = replace(
+    _LOCKS, looks_like=rf'\A\s*\{{\s*"(?:/etc/apt/(?:preferences|apt\.conf)|/etc/dnf/|/etc/yum|{ANCHOR})'
+)
+"""ANCHOR is there on every host: with it alone, nothing is locked."""
 
 _DRIVER = re.compile(
     r"(?:lib)?nvidia-(?!settings|prime|modprobe|container|docker)\S*|kmod-nvidia\S*|libcuda1\S*|cuda-drivers\S*"
@@ -70,12 +77,18 @@ class Package:
         """It depends on the exact versions of the others, so that a hold on it keeps them all."""
         return _TOP.fullmatch(self.name) is not None
 
+    @property
+    def of_distribution(self) -> bool:
+        """Built by Ubuntu or Debian: unattended upgrades take packages from their archives, not from NVIDIA's."""
+        return re.search(r"ubuntu0\.|deb\d+u\d+", self.version) is not None
+
 
 @dataclass(frozen=True)
 class Packages:
     """Installed packages that have to do with the driver, and those that update by themselves."""
 
     packages: tuple[Package, ...]
+    manager: Literal["apt", "dnf"] = "apt"
 
     @property
     def driver(self) -> tuple[Package, ...]:
@@ -89,9 +102,22 @@ class Packages:
         return tuple(sorted(dict.fromkeys(versions), key=versions.count, reverse=True))
 
     @property
+    def held(self) -> bool:
+        """dpkg's hold is on a package that keeps all the others, or on each of them."""
+        tops = [package for package in self.driver if package.top]
+        return any(package.held for package in tops) or all(package.held for package in self.driver)
+
+    @property
     def updater(self) -> str:
         """The package that upgrades others unasked, empty for none."""
         return next((package.name for package in self.packages if package.name in _UPDATERS), "")
+
+    @property
+    def hold_command(self) -> str:
+        """The command that keeps the driver's packages at their versions."""
+        if self.manager == "dnf":
+            return "sudo dnf versionlock add 'nvidia-*' 'kmod-nvidia*' 'libnvidia-*'"
+        return f"sudo apt-mark hold {' '.join(package.name for package in self.driver)}"
 
     @property
     def compat(self) -> tuple[str, ...]:
@@ -130,18 +156,20 @@ def packages_from_rpm(capture: Capture) -> Packages:
     rows = re.findall(r"^(\S+?)-((?:\d+:)?\d[^\s-]*-[^\s-]+)\.\w+\s*$", capture.text, re.MULTILINE)
     if not rows:
         raise Unparsable("no package in it")
-    return Packages(tuple(Package(name, version) for name, version in rows))
+    return Packages(tuple(Package(name, version) for name, version in rows), "dnf")
 
 
 @parses(LOCKS)
 def package_locks(capture: Capture) -> PackageLocks:
     """Parse locks of dnf, pins of apt, and the switch of unattended upgrades."""
     files: Mapping[str, str] = json.loads(capture.text)
-    if "/proc/version" not in files:
+    if ANCHOR not in files:
         raise Unparsable("the listing is empty")
     apt = {path: text for path, text in files.items() if path.startswith("/etc/apt/")}
     dnf = "\n".join(text for path, text in files.items() if path.startswith(("/etc/dnf", "/etc/yum")))
-    locks = replace(_pins("\n\n".join(apt.values())), unattended=_unattended("\n".join(apt.values())))
+    automatic = re.search(r"^apply_updates\s*=\s*(?:yes|true|1)\b", dnf, re.MULTILINE)
+    unattended = _unattended("\n".join(apt.values())) or automatic is not None
+    locks = replace(_pins("\n\n".join(apt.values())), unattended=unattended)
     line = re.search(
         r"^(?!\s*[#!])(?:exclude\w*\s*=.*nvidia.*|(?:name\s*=\s*)?\W*(?:\d+:)?(?:kmod-)?nvidia\S*.*)$",
         dnf,

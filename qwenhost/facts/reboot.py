@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
@@ -11,10 +11,12 @@ from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import tree
 
 WANTED = "/run/reboot-required"
-ANCHOR = "/proc/version"
+ANCHOR = "/proc/sys/kernel/random/boot_id"
 
-REQUIRED = tree("reboot-required", WANTED, f"{WANTED}.pkgs", ANCHOR)
-"""/proc/version is there on every host: with it alone, no reboot is asked for."""
+REQUIRED = replace(
+    tree("reboot-required", WANTED, f"{WANTED}.pkgs", ANCHOR), looks_like=rf'\A\s*\{{\s*"(?:{ANCHOR}|{WANTED})"'
+)
+"""The boot id is there on every host: with it alone, no reboot is asked for."""
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qwenhost.facts.registry import filled, parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command, tree
 
-ANCHOR = "/proc/version"
+ANCHOR = "/proc/sys/kernel/modules_disabled"
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
-FIRMWARE = tree("secure-boot", _VARIABLE, "/sys/firmware/efi/fw_platform_size", ANCHOR)
-"""The variable is four bytes of attributes and one of value. /proc/version alone: not booted by UEFI."""
+FIRMWARE = replace(
+    tree("secure-boot", _VARIABLE, "/sys/firmware/efi/fw_platform_size", ANCHOR),
+    looks_like=rf'\A\s*\{{\s*"{ANCHOR}"',
+)
+"""The variable: four bytes of attributes, one of value. ANCHOR is on every host; alone: not booted by UEFI."""
 
 MOKUTIL = command("mokutil", "mokutil", "--sb-state", looks_like=r"^SecureBoot (?:enabled|disabled)\b")
 

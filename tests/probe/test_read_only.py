@@ -32,7 +32,7 @@ READ_ONLY = [
     r"(ibstat|ibv_devinfo)( -v)?",
     r"(cat|ls|stat|readlink|findmnt)( [^>|;&]+)+",
     r"ldconfig -p",
-    r"find( /\S+)+( -(xdev|maxdepth \d|name \S+|path \S+|xtype d|o)| [()])+",
+    r"find( /\S+)+( -(xdev|maxdepth \d|name \S+|path \S+|xtype d|readable|o)| [()!])+",
     r"/opt/qwenhost/vllm/current/bin/(vllm|python) .*--version",
 ]
 """Whole commands that read. One that is not here has to be looked at before it is added."""
