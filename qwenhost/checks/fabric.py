@@ -79,7 +79,7 @@ def running(
     remedy=by_hand(
         "Install nvidia-fabricmanager of the loaded driver's version, and hold both packages together."
     ),
-    consequence_of=("driver.present",),
+    consequence_of=DRIVER_ANSWERS,
 )
 def version(
     pci: PciDevices | None, manager: FabricManager | None, versions: DriverVersions | None, want: Expectations
@@ -128,7 +128,15 @@ def state(gpus: Gpus) -> Iterator[Judgement]:
 
 
 def _state(gpu: Gpu, text: str) -> Judgement:
-    return judged(gpu.subject, text == "completed", observed=text, expected="completed", otherwise=Verdict.WARN)
+    status = gpu.fabric_status
+    refused = status is not None and status != "success"
+    return judged(
+        gpu.subject,
+        text == "completed" and not refused,
+        observed=f"{text}: {status}" if refused else text,
+        expected="completed",
+        otherwise=Verdict.WARN,
+    )
 
 
 @check(

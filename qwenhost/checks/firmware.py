@@ -1,4 +1,4 @@
-"""VBIOS versions: one per kind of board, and of the right chip."""
+"""What the boards keep: VBIOS versions, one per kind and of the right chip, and a sound InfoROM."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from qwenhost.checks.declare import Judgement, check, judged, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS
 from qwenhost.expectations.driver_tables import vbios_generations
 from qwenhost.facts.gpus import Gpu, Gpus
-from qwenhost.records.finding import Verdict, by_firmware
+from qwenhost.facts.inforom import InforomWarnings
+from qwenhost.records.finding import Verdict, by_firmware, by_hardware
 
 
 @check(
@@ -73,3 +74,33 @@ def vbios(gpus: Gpus) -> Iterator[Judgement]:
             )
         elif gpu.vbios:
             yield skip(gpu.subject, f"no generation known for device {gpu.device_id or gpu.name or 'unknown'}")
+
+
+@check(
+    "firmware.inforom",
+    remedy=by_hardware(
+        "Reset the GPU once; if the warning stays, have the board replaced: only the maker rewrites it."
+    ),
+    consequence_of=DRIVER_ANSWERS,
+)
+def inforom(gpus: Gpus | None, warnings: InforomWarnings | None) -> Iterator[Judgement]:
+    """The InfoROM of each board is sound.
+
+    It holds serial number, power settings and the history of memory errors and replaced rows. A corrupt one
+    computes on, but forgets what its memory needs, and settings such as MIG mode may not last.
+    """
+    warned = dict(warnings.lines) if warnings else {}
+    for gpu in gpus.answering if gpus else ():
+        line = warned.pop(gpu.bus_id or "", "")
+        if line or gpu.inforom_valid is not None:
+            sound = not line and gpu.inforom_valid is True
+            yield _inforom(gpu.subject, sound, line)
+        elif warnings is not None:
+            yield skip(gpu.subject, "nvidia-smi warns of none, and only NVML could check it")
+    for where, line in warned.items():
+        yield _inforom(f"gpu {where}".rstrip(), False, line)
+
+
+def _inforom(subject: str, sound: bool, line: str) -> Judgement:
+    observed = "checksums are right" if sound else "corrupt"
+    return judged(subject, sound, observed=observed, expected="sound", otherwise=Verdict.WARN, evidence=line)

@@ -1,12 +1,13 @@
-"""GPU memory: rows that were or could not be remapped, errors, heat."""
+"""GPU memory: rows that were or could not be remapped, their spares, heat."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
-from qwenhost.checks.declare import Judgement, check, judged
+from qwenhost.checks.declare import Judgement, check, judged, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each_outside_mig
-from qwenhost.expectations.driver_tables import xid, xids
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.records.desired import Expectations
@@ -27,7 +28,7 @@ def row_remap_pending(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
     flagged = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_pending} if gpus else set()
     yield from _from_log(kernel, 63, Verdict.WARN, flagged)
     if gpus:
-        yield from each_outside_mig(gpus, lambda gpu: gpu.remap_pending, _pending)
+        yield from _each_that_remaps(gpus, lambda gpu: gpu.remap_pending, _pending)
 
 
 def _pending(gpu: Gpu, waits: bool) -> Judgement:
@@ -64,7 +65,7 @@ def row_remap_failure(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
     flagged = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_failure} if gpus else set()
     yield from _from_log(kernel, 64, Verdict.FAIL, flagged)
     if gpus:
-        yield from each_outside_mig(gpus, lambda gpu: gpu.remap_failure, _failed)
+        yield from _each_that_remaps(gpus, lambda gpu: gpu.remap_failure, _failed)
 
 
 def _failed(gpu: Gpu, failed: bool) -> Judgement:
@@ -72,25 +73,34 @@ def _failed(gpu: Gpu, failed: bool) -> Judgement:
 
 
 @check(
-    "memory.uncorrected-ecc",
-    remedy=by_hand("Drain and reset the GPU; if errors come back, run the field diagnostic and have it replaced."),
-    consequence_of=DRIVER_ANSWERS,
+    "memory.row-remap-banks",
+    remedy=by_hardware("Plan the replacement of the board: run the field diagnostic in the next window."),
+    consequence_of=(*DRIVER_ANSWERS, "memory.row-remap-failure"),
 )
-def uncorrected_ecc(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
-    """No uncorrectable memory error occurred since the driver was loaded.
+def row_remap_banks(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
+    """Every memory bank has spare rows left.
 
-    Each one stops the program that it hits (Xid 48, 94); an uncontained one makes all results suspect
-    (Xid 95). Errors of earlier loads are worth a warning only where nothing else is known of them.
+    Spares are used up one by one, unseen. The next uncorrectable error in a bank without any cannot be
+    repaired, and the board has to be replaced then.
     """
-    told = [number for number, meaning in xids().items() if meaning.told_by == "memory.uncorrected-ecc"]
-    logged = {event.bus_id: event for event in (kernel.xids(*told) if kernel else ())}
-    for where, event in logged.items():
-        seen = f"Xid {event.number}: {xid(event.number).meaning}"
-        yield Judgement(f"gpu {where}", Verdict.FAIL, seen, "none", evidence=event.text)
-    for gpu in gpus.answering if gpus else ():
-        count = gpu.ecc_uncorrected_volatile
-        if count is not None and (gpu.bus_id not in logged or count == 0):
-            yield judged(gpu.subject, count == 0, observed=f"{count} since load", expected="0")
+    yield from _each_that_remaps(gpus, lambda gpu: gpu.banks_without_spare, _banks)
+
+
+def _banks(gpu: Gpu, empty: int) -> Judgement:
+    low = gpu.banks_low_on_spares or 0
+    observed = f"{empty} banks without a spare row" + (f", {low} with few" if low else "")
+    verdict = Verdict.WARN if empty else Verdict.NOTE if low else Verdict.PASS
+    return Judgement(gpu.subject, verdict, observed, "none")
+
+
+def _each_that_remaps(
+    gpus: Gpus, value: Callable[[Gpu], int | bool | None], judge: Callable[[Gpu, Any], Judgement]
+) -> Iterator[Judgement]:
+    """As `each_outside_mig`, for boards that have spare rows; others were asked and have none."""
+    without = tuple(gpu for gpu in gpus.gpus if gpu.remaps_rows is False and not gpu.mig)
+    yield from (skip(gpu.subject, "this board has no spare rows") for gpu in without)
+    rest = replace(gpus, gpus=tuple(gpu for gpu in gpus.gpus if gpu not in without))
+    yield from each_outside_mig(rest, value, judge)
 
 
 @check(
@@ -109,13 +119,13 @@ def hbm_temperature(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
     for gpu in hot:
         yield _heat(gpu, gpu.temperature_memory_max_celsius or limit)
     if not hot and any(gpu.temperature_celsius is not None for gpu in gpus.answering):
-        yield Judgement("host", Verdict.SKIP, "these boards report no memory temperature")
+        yield skip("host", "these boards report no memory temperature")
 
 
 def _heat(gpu: Gpu, limit: int | None) -> Judgement:
     now = gpu.temperature_memory_celsius or 0
     if limit is None:
-        return Judgement(gpu.subject, Verdict.NOTE, f"{now} C", "a limit, which is not known")
+        return skip(gpu.subject, f"{now} C; the board gives no limit in degrees, see thermal.temperature")
     return judged(
         gpu.subject, now < limit, observed=f"{now} C", expected=f"below {limit} C", otherwise=Verdict.WARN
     )

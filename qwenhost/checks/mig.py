@@ -60,6 +60,28 @@ def _mode(gpu: Gpu, text: str, want: Expectations) -> Judgement:
 
 
 @check(
+    "mig.instances",
+    remedy=by_hand(
+        "Create instances (nvidia-smi mig -i GPU -cgi PROFILES -C), or switch MIG off (-i GPU -mig 0)."
+    ),
+    consequence_of=(*DRIVER_ANSWERS, "mig.mode", "mig.layout"),
+)
+def instances(gpus: Gpus, devices: MigInstances | None) -> Iterator[Judgement]:
+    """A GPU in MIG mode has MIG devices.
+
+    Without instances no CUDA program can use it, while nvidia-smi shows a healthy GPU. The mode outlives a
+    reboot, the instances do not.
+    """
+    parted = [gpu for gpu in gpus.answering if gpu.mig]
+    for gpu in parted if devices else ():
+        if gpu.index is not None and devices:
+            count = len(devices.on(gpu.index))
+            yield judged(gpu.subject, count > 0, observed=f"{count} MIG devices", otherwise=Verdict.WARN)
+    if not parted and gpus.answering and any(_mode_of(gpu) for gpu in gpus.answering):
+        yield skip(HOST, "MIG is off")
+
+
+@check(
     "mig.layout",
     remedy=_ROLE,
     applies=_managed,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS
 from qwenhost.expectations.driver_tables import xid, xids
+from qwenhost.expectations.gpu_limits import nvlink_error_limits
 from qwenhost.facts.gpus import Gpus
 from qwenhost.facts.kernel_log import KernelEvent, KernelEvents
+from qwenhost.facts.link_errors import LinkErrors
 from qwenhost.facts.nvlink import GpuLinks, NvLinks
 from qwenhost.facts.topology import Topology
 from qwenhost.records.desired import Expectations
@@ -170,20 +172,38 @@ def _mesh(matrix: Topology, expected: str | None, want: Expectations) -> Iterato
     "nvlink.errors",
     remedy=by_hand("Reset the GPUs of that link and restart the fabric manager; if it returns, service the link."),
 )
-def errors(kernel: KernelEvents) -> Iterator[Judgement]:
+def errors(kernel: KernelEvents | None, counters: LinkErrors | None) -> Iterator[Judgement]:
     """Neither GPUs nor NVSwitches report link errors.
 
     A link with errors replays or goes down; jobs that use it die with NCCL errors. On switch systems all
-    GPUs are hit.
+    GPUs are hit. The counters run since the driver was loaded: what counts is whether they grow.
     """
     told = {number for number, meaning in xids().items() if meaning.told_by == "nvlink.errors"}
     seen = dict[tuple[str, str], list[KernelEvent]]()
-    for event in (*kernel.xids(*told), *kernel.of("sxid")):
+    for event in (*kernel.xids(*told), *kernel.of("sxid")) if kernel else ():
         seen.setdefault((event.bus_id, _link(event.text)), []).append(event)
     for (where, link), events in seen.items():
         yield _error(where, link, events)
-    if not seen:
+    if counters:
+        yield from (_counted(counters, place, found) for place, found in counters.counts.items())
+    if kernel and not seen:
         yield Judgement(HOST, Verdict.PASS, "no NVLink error in the kernel log")
+    elif counters and not seen and not counters.counts:
+        yield Judgement(HOST, Verdict.PASS, f"no error counted on {len(counters.asked)} GPUs")
+
+
+def _counted(counters: LinkErrors, place: tuple[int, int], found: Mapping[str, int]) -> Judgement:
+    limits, (gpu, link) = nvlink_error_limits(), place
+    many = [name for name, count in found.items() if name in limits and count >= limits[name]]
+    subject = f"gpu{gpu} {counters.bus_ids.get(gpu, '')}".rstrip() + (f" link {link}" if link >= 0 else "")
+    told = ", ".join(f"{name} errors {count}" for name, count in found.items())
+    verdict = Verdict.WARN if many else Verdict.NOTE
+    return Judgement(subject, verdict, f"{told} since load", "none", remedy=_WATCH)
+
+
+_WATCH = by_hand(
+    "Read nvidia-smi nvlink -e again after a job: if they grow, reset these GPUs, then have the link serviced."
+)
 
 
 def _error(where: str, link: str, events: list[KernelEvent]) -> Judgement:

@@ -45,6 +45,7 @@ class Declared:
     driver_version: str = ""
     serving: Serving | None = None
     bridged_pairs: tuple[tuple[int, int], ...] = ()
+    ecc: bool | None = None
 
     def layout_of(self, gpu: int) -> MigLayout | None:
         """Return what is declared for one GPU; None when its partitioning is not managed."""
@@ -143,6 +144,12 @@ def _pairs(reader: Reader, value: Any) -> tuple[tuple[int, int], ...]:
     return tuple((reader.integer(key, one, 0, 63), reader.integer(key, other, 0, 63)) for one, other in value)
 
 
+def _ecc(reader: Reader, value: Any) -> bool:
+    if not isinstance(value, bool):
+        reader.refuse("qwenhost_ecc", f"{value!r} is neither true nor false")
+    return bool(value)
+
+
 READERS: Mapping[str, tuple[str, Callable[[Reader, Any], Any]]] = {
     "qwenhost_sku": ("sku", _sku),
     "qwenhost_gpus": ("gpus", _gpus),
@@ -152,6 +159,7 @@ READERS: Mapping[str, tuple[str, Callable[[Reader, Any], Any]]] = {
     "qwenhost_mig": ("mig", _mig),
     "qwenhost_driver_version": ("driver_version", _driver),
     "qwenhost_nvlink_pairs": ("bridged_pairs", _pairs),
+    "qwenhost_ecc": ("ecc", _ecc),
     "qwenhost_vllm": ("serving", read_serving),
 }
 """Variable -> field of Declared, and how it is read."""

@@ -42,6 +42,7 @@ def resolve(
         driver_floor_origin=floor.origin if floor and needs_driver else "",
         serving=declared.serving,
         bridged_pairs=declared.bridged_pairs,
+        ecc=declared.ecc,
     )
 
 

@@ -32,8 +32,11 @@ class Sku:
     """GPU count -> expected cell between all pairs, such as {8: "NV12", 4: "NV4"}."""
     power_limit_watts: int | None = None
     temperature_memory_max_celsius: int | None = None
+    ecc: str = ""
+    """"row-remap" and "page-retirement": on by default, with that repair; "optional": off by default; empty: not
+    known."""
     mig: str = ""
-    """Name of the MIG profile table in data/mig/, empty when the product has no MIG."""
+    """Name of the MIG profile table in data/mig/, empty when the product has none, or nobody wrote it down."""
     origin: str = ""
 
 
@@ -116,6 +119,8 @@ class Expectations:
     hugepages: tuple[HugepagePool, ...] = ()
     mig: tuple[MigLayout, ...] | None = None
     """None: partitioning is not managed here."""
+    ecc: bool | None = None
+    """Whether ECC should be on; None: as the product has it by default."""
     driver_version: str = ""
     driver_floor: str = ""
     """Lowest driver for the CUDA major version of the declared vLLM; empty when nothing is served."""

@@ -53,6 +53,7 @@ def _gpu(lines: list[str]) -> Gpu:
         mig=current,
         mig_pending=current if not mig or "*" not in mig else not current,
         ecc=None if not value(first["ecc"]) else first["ecc"] != "Off",
+        ecc_uncorrected_volatile=int(first["ecc"]) if first["ecc"].isdigit() else None,
         **(_readings(second) if second else {}),
     )
 

@@ -1,0 +1,35 @@
+"""From which figures on a GPU's counters and loads are worth a word: data/gpu_limits.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from qwenhost.expectations.tables import refuse_unknown, table
+
+PATH = "gpu_limits.yaml"
+
+_NAMES = frozenset(
+    {
+        "working_percent",
+        "temperature_near_celsius",
+        "power_held_percent",
+        "memory_unexplained_mib",
+        "pcie_replays_per_minute",
+        "pcie_replays_least_minutes",
+    }
+)
+
+
+@cache
+def gpu_limit(name: str) -> int:
+    """Return one figure; its unit is in its name. Raises BadData."""
+    raw = table(PATH)
+    refuse_unknown(PATH, raw, {"schema", "nvlink_errors", *_NAMES})
+    return int(raw[name]["value"])
+
+
+@cache
+def nvlink_error_limits() -> Mapping[str, int]:
+    """Return counter -> count from which it is worth a warning. Raises BadData."""
+    return {name: count for name, count in table(PATH)["nvlink_errors"].items() if name != "source"}
