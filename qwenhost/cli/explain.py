@@ -1,18 +1,14 @@
-"""`qwenhost explain ID`: why a check is there, what it reads, what it expects and where that comes from."""
+"""`qwenhost explain ID`: why a check is there, how to see it by hand, its thresholds and their origin."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from qwenhost.records.finding import Finding, Remedy
-
-if TYPE_CHECKING:
-    from qwenhost.workflows.explain import Explanation
+from qwenhost.records.finding import Finding
 
 
 @click.command()
@@ -21,32 +17,19 @@ if TYPE_CHECKING:
 @click.option("-i", "--inventory", type=click.Path(path_type=Path), help="Ansible inventory that HOST is in.")
 @click.option("--bundle", metavar="PATH", help="Ask a recorded bundle.")
 def command(check_id: str, host: str | None, inventory: Path | None, bundle: str | None) -> None:
-    """Explain the check ID: why an operator cares, what it reads, what would put it right.
+    """Explain the check ID: why an operator cares, what would put it right, how to see it by hand, its thresholds.
 
     With a host or bundle also what it says there, and where each expected value comes from.
     """
+    from qwenhost.reports.explanations import explain_lines
     from qwenhost.workflows.explain import explain
 
-    for row in _lines(explain(check_id)):
+    for row in explain_lines(explain(check_id)):
         click.echo(row)
     if host or bundle:
         for row in _findings(check_id, host, inventory, bundle):
             click.echo(row)
     sys.stdout.flush()
-
-
-def _lines(explanation: Explanation) -> Iterator[str]:
-    check = explanation.check
-    yield check.id
-    yield from (f"  {row}".rstrip() for row in check.why.splitlines())
-    yield f"remedy: {_remedy(check.remedy)}"
-    yield f"reads: {', '.join(source.name for source in explanation.sources) or 'nothing on the host'}"
-    if check.consequence_of:
-        yield f"told under: {', '.join(check.consequence_of)}, when that failed"
-
-
-def _remedy(remedy: Remedy) -> str:
-    return remedy.text or "none; it depends on what is found"
 
 
 def _findings(check_id: str, host: str | None, inventory: Path | None, bundle: str | None) -> Iterator[str]:

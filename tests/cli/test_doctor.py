@@ -125,6 +125,7 @@ def test_what_is_declared_is_held_against_a_bundle(tmp_path: Path, server: Serve
         (["doctor", "not a host"], "'not a host' is not a host"),
         (["capture", "-o", "/no/such/folder/x"], "/no/such/folder/x"),
         (["capture", "-i", "hosts.yml"], "which host of the inventory?"),
+        (["checks", "--json", "--markdown"], "both want standard output"),
         (["explain", "gpu.cuont"], "there is no check gpu.cuont"),
     ],
 )
@@ -150,6 +151,13 @@ def test_explain_tells_what_a_host_says(tmp_path: Path) -> None:
     result = run("explain", "driver.present", "--bundle", str(case))
     assert result.exit_code == 0
     assert "host1:" in result.stdout
+
+
+def test_checks_are_listed_for_programs() -> None:
+    listed = json.loads(run("checks", "nvlink", "--json").stdout)
+    assert listed["schema"] == 1
+    assert {"id", "why", "remedy", "told_under"} == set(listed["checks"][0])
+    assert run("checks", "pcie.link-width", "--markdown").stdout.startswith("# Checks\n")
 
 
 def test_checks_can_be_searched() -> None:
