@@ -1,0 +1,120 @@
+"""What NCCL is told and what it says: settings in files and in logs, and its warnings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from qwenhost.facts.reading import plain
+from qwenhost.facts.registry import parses
+from qwenhost.facts.vllm import CONFIG
+from qwenhost.facts.vllm_log import JOURNAL
+from qwenhost.records.bundle import Capture
+from qwenhost.records.errors import Unparsable
+from qwenhost.records.source import recorded, tree
+
+FILES = replace(
+    tree(
+        "nccl-settings",
+        "/etc/nccl.conf",
+        "/etc/environment",
+        f"{CONFIG}/*.env",
+        "/etc/systemd/system/vllm*.service.d/*.conf",
+        "/proc/version",
+    ),
+    looks_like=r'"/etc/(?:nccl\.conf|environment)": ',
+)
+"""/proc/version is there on every host: with it alone, nothing is set."""
+
+_NAME = r"(?:NCCL|GLOO|CUDA|NVIDIA)_[A-Z0-9_]+"
+
+SHELL = recorded("nccl-environment", looks_like=rf"^\s*(?:export |declare -x |Environment=|- )?\"?{_NAME}=\S")
+"""`env`, a unit, a shell script, /etc/nccl.conf or a list of variables in a compose file."""
+
+LOG = recorded("nccl-log", looks_like=r"\bNCCL (?:INFO|WARN) ")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One variable. `where` is a path, empty for what a log tells; `line` is how it stood there."""
+
+    name: str
+    value: str
+    where: str = ""
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class NcclSettings:
+    """Variables that were seen, of NCCL and of what it stands on. `unread`: files that could not be read."""
+
+    settings: tuple[Setting, ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def merge(self, other: NcclSettings) -> NcclSettings:
+        """Add what another source shows."""
+        return NcclSettings((*self.settings, *other.settings), (*self.unread, *other.unread))
+
+
+@dataclass(frozen=True)
+class NcclLog:
+    """Lines that begin with NCCL's own mark, without what stands before it, and what they warn of."""
+
+    warnings: tuple[str, ...]
+
+    def merge(self, other: NcclLog) -> NcclLog:
+        """Add another log."""
+        return NcclLog((*self.warnings, *other.warnings))
+
+
+@parses(FILES)
+def settings_in_files(capture: Capture) -> NcclSettings:
+    """Parse the files that services get their environment from."""
+    paths: dict[str, str] = json.loads(capture.text)
+    unread = tuple(path.removesuffix("!") for path in paths if path.endswith("!"))
+    if "/proc/version" not in paths:
+        raise Unparsable("the listing is empty")
+    found = (setting for path, text in paths.items() for setting in _assigned(text, path))
+    return NcclSettings(tuple(found), unread)
+
+
+@parses(SHELL, trust=1)
+def settings_in_shell(capture: Capture) -> NcclSettings:
+    """Parse text that assigns variables, in whatever syntax."""
+    return NcclSettings(tuple(_assigned(plain(capture.text), "")))
+
+
+_ASSIGNED = re.compile(
+    rf"^(?!\s*#).*?(?<![\w$])({_NAME})=(?:\"([^\"\n]*)\"|'([^'\n]*)'|([^\s\"';]*))", re.MULTILINE
+)
+
+
+def _assigned(text: str, where: str) -> Iterator[Setting]:
+    for found in _ASSIGNED.finditer(text):
+        yield Setting(
+            found[1], next((value for value in found.groups()[1:] if value), ""), where, found[0].strip()
+        )
+
+
+_TOLD = re.compile(rf"NCCL INFO ({_NAME}) set (?:by environment )?to (.+?)\.?\s*$", re.MULTILINE)
+
+
+@parses(JOURNAL, trust=2)
+def settings_in_journal(capture: Capture) -> NcclSettings:
+    """Take what NCCL tells of its environment in the journal of the services."""
+    return _told(capture)
+
+
+@parses(LOG, trust=2)
+def settings_in_log(capture: Capture) -> NcclSettings:
+    """Take what NCCL tells of its environment in a log."""
+    return _told(capture)
+
+
+def _told(capture: Capture) -> NcclSettings:
+    found = {(told[1], told[2]): told[0] for told in _TOLD.finditer(plain(capture.text))}
+    if not found:
+        raise Unparsable("NCCL tells of no setting in it")
+    return NcclSettings(tuple(Setting(name, value, "", line) for (name, value), line in found.items()))
