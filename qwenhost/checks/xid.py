@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from qwenhost.checks.declare import Judgement, check
+from qwenhost.checks.log_times import when
 from qwenhost.expectations.driver_tables import Xid, recovery, xid
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvent, KernelEvents
@@ -77,7 +78,7 @@ def _told(place: _Place, meaning: Xid, events: Sequence[KernelEvent], groups: Gr
     cause = _cause(meaning, events[0].bus_id, groups)
     remark = cause or _remark(meaning, place.gpu, events)
     told = f"see {meaning.told_by}" if meaning.told_by else ""
-    parts = (meaning.meaning, remark, told, _when(events), place.details)
+    parts = (meaning.meaning, remark, told, when(events[0].at, events[-1].at), place.details)
     return Judgement(
         place.subject,
         Verdict.NOTE if meaning.told_by or cause else meaning.verdict,
@@ -125,10 +126,3 @@ def _remark(meaning: Xid, gpu: Gpu | None, events: Sequence[KernelEvent]) -> str
 def _all(pattern: str, events: Sequence[KernelEvent]) -> list[str]:
     """Return what the pattern found in the lines, once each, in order."""
     return list(dict.fromkeys(word for event in events for word in re.findall(pattern, event.text, re.IGNORECASE)))
-
-
-def _when(events: Sequence[KernelEvent]) -> str:
-    first, last = events[0].at, events[-1].at
-    if not first or first.startswith("+"):
-        return ""
-    return f"at {first}" if first == last else f"first at {first}, last at {last}"
