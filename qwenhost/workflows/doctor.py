@@ -12,6 +12,7 @@ from qwenhost.expectations.declared import Declared, read_declared
 from qwenhost.expectations.resolve import resolve
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.desired import Expectations
+from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import HostReport
 from qwenhost.records.host import Host
 from qwenhost.records.peers import Peers
@@ -56,7 +57,8 @@ def examine_hosts(hosts: Sequence[Host], trials: bool = False) -> tuple[HostRepo
     declared = {host.name: _declared(host, host.name) for host in hosts}
     answers = tuple(fleet.fetch_all(hosts, lambda host: _fetch(host, sources_of(declared[host.name]), trials)))
     alike = peers_of([answer.bundle for answer in answers if answer.bundle])
-    return tuple(_report(answer, declared[answer.host.name], alike) for answer in answers)
+    report = _report if len(hosts) == 1 else _report_at_any_rate
+    return tuple(report(answer, declared[answer.host.name], alike) for answer in answers)
 
 
 def examine_bundle(bundle: Bundle, declared: Declared, peers: Peers | None = None) -> HostReport:
@@ -107,3 +109,15 @@ def _report(answer: fleet.Answer, declared: Declared, alike: Mapping[str, Peers]
         hint = answer.error.hint if answer.error else ""
         return HostReport(answer.host.name, "", (), error=str(answer.error), hint=hint)
     return examine_bundle(answer.bundle, declared, alike.get(answer.bundle.host))
+
+
+def _report_at_any_rate(answer: fleet.Answer, declared: Declared, alike: Mapping[str, Peers]) -> HostReport:
+    """Return the report of one host of many: a fault of ours in judging it is its error, not the run's end."""
+    name = answer.host.name
+    try:
+        return _report(answer, declared, alike)
+    except QwenhostError:
+        raise
+    except Exception as error:
+        told = f"{name}: internal error: {type(error).__name__}: {error}"
+        return HostReport(name, "", (), error=told, hint=f"examine {name} alone with --debug")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +241,13 @@ def test_a_state_that_cannot_be_kept_is_one_message_and_no_end(state_home: Path)
     (message,) = result.stderr.splitlines()
     assert message.startswith("qwenhost: ")
     assert str(state_home) in message
+
+
+def test_what_only_pages_terminals_and_fleets_need_is_not_imported() -> None:
+    heavy = ("jinja2", "rich", "fabric", "ansible", "paramiko")
+    code = (
+        "import sys; from qwenhost.cli.main import run; run(['doctor', '--no-state', '--json'], debug=False);"
+        f" print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
