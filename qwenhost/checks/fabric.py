@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.log_times import when
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each
+from qwenhost.expectations.driver_tables import sxid
 from qwenhost.facts.cuda_errors import CudaErrors
 from qwenhost.facts.driver import DriverVersions
 from qwenhost.facts.fabric import FabricManager
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.nvlink import NvLinks
 from qwenhost.facts.pci import PciDevices
+from qwenhost.facts.service_starts import FabricManagerStart, VllmStarts
+from qwenhost.facts.switch_errors import SwitchError, SwitchErrors
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict, by_hand, by_hardware, by_reboot
 
@@ -180,3 +184,77 @@ def _on_baseboard(pci: PciDevices, gpus: Gpus | None, want: Expectations) -> boo
 def _expects_switches(pci: PciDevices, gpus: Gpus | None, want: Expectations) -> bool:
     count = want.gpus or max(len(pci.gpus), gpus.listed if gpus else 0)
     return want.sku is not None and count in want.sku.nvswitch_at_gpus
+
+
+@check(
+    "fabric.switch-errors",
+    remedy=by_hardware("Stop the GPU programs and reboot the host; if the error returns, service the baseboard."),
+)
+def switch_errors(
+    errors: SwitchErrors, pci: PciDevices | None, manager: FabricManager | None, want: Expectations
+) -> Iterator[Judgement]:
+    """No NVSwitch reported an error (SXid) that still stands.
+
+    All GPUs of a baseboard talk through its switches. A fatal error stops the traffic of a link or of the
+    whole fabric until it is reset; GPUs then report Xid 74 or 45, which are its consequences.
+    """
+    groups: dict[tuple[str, int], list[SwitchError]] = {}
+    for error in errors.errors:
+        groups.setdefault((error.bus_id, error.number), []).append(error)
+    for found in groups.values():
+        yield _switch_error(found)
+    if not groups and _needed(pci, manager, want) is False:
+        yield skip(HOST, "no NVSwitch")
+    elif not groups:
+        yield Judgement(HOST, Verdict.PASS, "no SXid stands")
+
+
+def _switch_error(errors: Sequence[SwitchError]) -> Judgement:
+    error, meaning = errors[0], sxid(errors[0].number, errors[0].text)
+    links = ", ".join(dict.fromkeys(error.link for error in errors if error.link))
+    parts = (meaning.meaning, f"link {links}" if links else "", when(errors[0].at, errors[-1].at))
+    return Judgement(
+        f"nvswitch {error.bus_id}",
+        meaning.repeated if len(errors) > 1 else meaning.verdict,
+        f"SXid {error.number} x{len(errors)}: {', '.join(filter(None, parts))}",
+        "none",
+        evidence=error.text,
+        remedy=meaning.remedy,
+    )
+
+
+@check(
+    "fabric.restart",
+    remedy=by_hand("Read why it stopped (journalctl -u nvidia-fabricmanager), then restart the GPU programs."),
+    consequence_of=("fabric.running",),
+)
+def restart(
+    pci: PciDevices | None,
+    manager: FabricManager | None,
+    start: FabricManagerStart | None,
+    vllm: VllmStarts | None,
+    want: Expectations,
+) -> Iterator[Judgement]:
+    """The fabric manager has run without a break since the GPUs are in use.
+
+    When it stops, the driver ends the CUDA programs on that fabric, or they go on without its care for
+    link errors. A service that was started before the fabric manager's last start may hold GPUs that no
+    longer reach one another.
+    """
+    if _needed(pci, manager, want) is False:
+        yield skip(HOST, "no NVSwitch")
+    elif manager and manager.running is False:
+        yield skip(HOST, "it does not run")
+    elif start:
+        yield from _restarts(start, vllm.started_seconds if vllm else {})
+
+
+def _restarts(start: FabricManagerStart, started_seconds: Mapping[str, float]) -> Iterator[Judgement]:
+    earlier = [name for name, seconds in started_seconds.items() if seconds < start.started_seconds]
+    for name in earlier:
+        again = by_hand(f"Restart the service: systemctl restart vllm@{name}.")
+        yield Judgement(f"vllm@{name}", Verdict.WARN, "older than the fabric manager", "younger", remedy=again)
+    if start.restarts:
+        yield Judgement(HOST, Verdict.WARN, f"systemd restarted it {start.restarts} times", "never")
+    elif not earlier:
+        yield Judgement(HOST, Verdict.PASS, f"runs since {start.started_seconds:.0f} s after boot")

@@ -171,16 +171,17 @@ def _mesh(matrix: Topology, expected: str | None, want: Expectations) -> Iterato
 @check(
     "nvlink.errors",
     remedy=by_hand("Reset the GPUs of that link and restart the fabric manager; if it returns, service the link."),
+    consequence_of=("fabric.switch-errors",),
 )
 def errors(kernel: KernelEvents | None, counters: LinkErrors | None) -> Iterator[Judgement]:
-    """Neither GPUs nor NVSwitches report link errors.
+    """No GPU reports an error of its NVLinks.
 
     A link with errors replays or goes down; jobs that use it die with NCCL errors. On switch systems all
     GPUs are hit. The counters run since the driver was loaded: what counts is whether they grow.
     """
     told = {number for number, meaning in xids().items() if meaning.told_by == "nvlink.errors"}
     seen = dict[tuple[str, str], list[KernelEvent]]()
-    for event in (*kernel.xids(*told), *kernel.of("sxid")) if kernel else ():
+    for event in kernel.xids(*told) if kernel else ():
         seen.setdefault((event.bus_id, _link(event.text)), []).append(event)
     for (where, link), events in seen.items():
         yield _error(where, link, events)
@@ -208,12 +209,9 @@ _WATCH = by_hand(
 
 def _error(where: str, link: str, events: list[KernelEvent]) -> Judgement:
     event = events[-1]
-    device = "gpu" if event.kind == "xid" else "nvswitch"
-    soft = event.kind == "sxid" and re.search(r"non-fatal", event.text, re.IGNORECASE)
-    verdict = xid(event.number).verdict if event.kind == "xid" else Verdict.WARN if soft else Verdict.FAIL
-    name = "Xid" if event.kind == "xid" else "SXid"
-    subject = f"{device} {where}{f' link {link}' if link else ''}"
-    return Judgement(subject, verdict, f"{name} {event.number} x{len(events)}", "none", evidence=event.text)
+    subject = f"gpu {where}{f' link {link}' if link else ''}"
+    observed = f"Xid {event.number} x{len(events)}"
+    return Judgement(subject, xid(event.number).verdict, observed, "none", evidence=event.text)
 
 
 def _link(text: str) -> str:

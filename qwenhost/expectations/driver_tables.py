@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -144,11 +145,14 @@ def sxids() -> Mapping[int, SXid]:
 
 
 def sxid(number: int, line: str) -> SXid:
-    """Return the meaning of an NVSwitch error; for one that the table lacks its own line says how grave it is."""
-    fatal = "non-fatal" not in line.lower() and "fatal" in line.lower()
-    verdict = Verdict.FAIL if fatal else Verdict.WARN
+    """Return the meaning of an NVSwitch error. The word of its own line, fatal or non-fatal, has the last say."""
     unknown = Remedy("hand", text="Look it up in the Fabric Manager user guide, appendix D.")
-    return sxids().get(number) or SXid("not in this version's table", unknown, verdict, verdict)
+    meaning = sxids().get(number) or SXid("not in this version's table", unknown, Verdict.WARN, Verdict.WARN)
+    graded = re.search(r"\b(non-)?fatal\b", line, re.IGNORECASE)
+    if graded and bool(graded[1]) == (meaning.verdict is Verdict.FAIL):
+        verdict = Verdict.WARN if graded[1] else Verdict.FAIL
+        return replace(meaning, verdict=verdict, repeated=verdict)
+    return meaning
 
 
 def _remedy(file: str, key: str, row: Mapping[str, Any]) -> Remedy:

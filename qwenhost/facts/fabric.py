@@ -18,7 +18,7 @@ UNIT = command(
     "show",
     "nvidia-fabricmanager.service",
     "-p",
-    "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus",
+    "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,NRestarts,ActiveEnterTimestampMonotonic",
     looks_like=r"nvidia-fabricmanager\.service could not be found|^\W*nvidia-fabricmanager\.service - "
     r"|^Id=nvidia-fabricmanager\.service|^\s*Active: .*\n(?:.*\n){0,20}.*nv-fabricmanager",
 )
@@ -38,7 +38,8 @@ LOG = command(
     "--lines",
     "200",
     looks_like=r"(?:nvidia-fabricmanager|nv-fabricmanager)\S*\[\d+\]: "
-    r"|fabric manager NVIDIA GPU driver interface version",
+    r"|fabric manager NVIDIA GPU driver interface version"
+    r"|^\[[A-Z][a-z]{2} +\d+ \d{4} [\d:]{8}\] \[\w+\] \[tid \d+\] ",  # /var/log/fabricmanager.log
 )
 
 

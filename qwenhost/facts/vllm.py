@@ -31,7 +31,8 @@ UNITS = command(
     "basic.target",
     "vllm@*",
     "--all",
-    "--property=Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,LimitMEMLOCK,LimitNOFILE",
+    "--property=Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,LimitMEMLOCK,LimitNOFILE"
+    ",ActiveEnterTimestampMonotonic",
 )
 """basic.target is on every host: where it alone is shown, no instance is loaded."""
 

@@ -44,7 +44,7 @@ LOG = [
     pytest.param(XID.format(45, "Ch 00000008"), "gpu.xid", "note", id="xid 45 alone"),
     pytest.param(
         "nvidia-nvswitch2: SXid (PCI:0000:ab:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
-        "nvlink.errors",
+        "fabric.switch-errors",
         "fail",
         id="sxid",
     ),
