@@ -42,7 +42,11 @@ def links(nvlinks: NvLinks, gpus: Gpus | None, want: Expectations) -> Iterator[J
     for gpu in nvlinks.gpus:
         if gpu.silence == "mig" or _in_mig(gpu.index, gpus):
             yield skip(gpu.subject, "MIG is on")
-        elif want.sku and want.sku.nvlink_links is not None and not _bridged_form(want):
+        elif (
+            want.sku
+            and want.sku.nvlink_links is not None
+            and (not _bridged_form(want) or not want.sku.nvlink_links)
+        ):
             yield _against(gpu, want.sku.nvlink_links, want.sku.origin, bool(gpus and gpus.virtual))
         elif want.sku and _bridged_form(want) and _declared(gpu.index, want):
             yield _against(gpu, want.sku.nvlink_links or most, "inventory: bridged pairs", False)

@@ -11,7 +11,7 @@ from qwenhost.expectations.tables import table
 
 COMPUTE_SLICES = 7
 MEMORY_SLICES = 8
-"""Of every A100 and A800: NVIDIA MIG User Guide."""
+"""Of every A100 and A800 (NVIDIA MIG User Guide); a table of other boards says its own."""
 
 TERM = re.compile(r"(?P<name>\d+g\.\d+gb(?:\+me)?)(?:\s*[x*]\s*(?P<count>\d+))?")
 
@@ -33,6 +33,12 @@ def profiles(mig: str) -> Mapping[str, GpuInstanceProfile]:
     """Return the profiles of data/mig/<mig>.yaml by name."""
     rows = table(f"mig/{mig}.yaml")["profiles"]
     return {row["name"]: _profile(row) for row in rows}
+
+
+def slices(mig: str) -> tuple[int, int]:
+    """Return how many compute and memory slices a GPU of this table has."""
+    raw = table(f"mig/{mig}.yaml")
+    return int(raw.get("compute_slices", COMPUTE_SLICES)), int(raw.get("memory_slices", MEMORY_SLICES))
 
 
 def _profile(row: Mapping[str, object]) -> GpuInstanceProfile:
@@ -68,11 +74,11 @@ def obstacle(mig: str, layout: Sequence[str]) -> str:
             return f"there is no profile {name} on this board, only {', '.join(known)}"
         if layout.count(name) > known[name].max_instances:
             return f"{layout.count(name)} x {name}, at most {known[name].max_instances} fit"
-    compute = sum(known[name].compute_slices for name in layout)
-    if compute > COMPUTE_SLICES:
-        return f"{compute} compute slices, a GPU has {COMPUTE_SLICES}"
+    compute, (most, memory) = sum(known[name].compute_slices for name in layout), slices(mig)
+    if compute > most:
+        return f"{compute} compute slices, a GPU has {most}"
     wanted = sorted((known[name] for name in layout), key=lambda profile: -profile.memory_slices)
-    return "" if _place(wanted, frozenset()) else f"no placement on the {MEMORY_SLICES} memory slices"
+    return "" if _place(wanted, frozenset()) else f"no placement on the {memory} memory slices"
 
 
 def _place(wanted: Sequence[GpuInstanceProfile], taken: frozenset[int]) -> bool:
