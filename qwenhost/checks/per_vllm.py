@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from qwenhost.checks.declare import Judgement, skip
 from qwenhost.facts.vllm import VllmUnit
+from qwenhost.facts.vllm_lines import CONTAINER
 from qwenhost.facts.vllm_metrics import RECORDED, Metrics
 from qwenhost.facts.vllm_runs import VllmRuns
 from qwenhost.facts.vllm_start import VllmStart
@@ -88,6 +89,8 @@ def _others(seen: VllmRuns, instances: tuple[VllmInstance, ...]) -> Iterator[Run
 
 
 def _subject(start: VllmStart) -> str:
+    if start.instance.startswith(CONTAINER):
+        return start.instance
     return f"vllm@{start.instance}" if start.instance else "vllm"
 
 

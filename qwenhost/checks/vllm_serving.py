@@ -88,24 +88,24 @@ def _cached(run: Run) -> Judgement:
 
 
 def _without_hits(run: Run) -> Judgement | None:
-    """Return a note where there was traffic and no hit; None where there were hits or nothing to go by."""
-    block, asked = _block_size(run), run.metrics.prompts_asked if run.metrics else None
-    if asked is not None and block:
-        enough = asked >= block * vllm_limits().least_blocks_asked
-        hopeless = enough and not (run.metrics and run.metrics.prompts_hit)
-        evidence = f"{asked} tokens looked up"
+    """Return a note where a hybrid model had prompts and no hit; None where nothing shows that."""
+    block, page = _block_size(run), run.metrics
+    last = run.start.statistics[-1] if run.start and run.start.statistics else None
+    if page and page.prompts_asked is not None and block:
+        hopeless = not page.prompts_hit and page.prompts_asked >= block * vllm_limits().least_blocks_asked
+        evidence = f"{page.prompts_asked} tokens looked up, {page.prompts_hit or 0} found"
     else:
-        last = run.start.statistics[-1] if run.start and run.start.statistics else None
-        hopeless = last is not None and last.hit_percent == 0 and block is not None
+        hopeless = last is not None and last.hit_percent == 0 and (block is not None or _is_hybrid(run.start))
         evidence = last.line if last else ""
     if not hopeless:
         return None
-    return note(
-        run.subject,
-        f"block size {block}, hit rate 0 %",
-        expected="prompts of more than one block",
-        evidence=evidence,
-    )
+    size = f"block size {block}, " if block else ""
+    return note(run.subject, f"{size}hit rate 0 %", expected="prompts of more than one block", evidence=evidence)
+
+
+def _is_hybrid(start: VllmStart | None) -> bool:
+    on = start.of("prefix-on") if start else None
+    return bool(start and (_is_qwen35(start) or (on and "Mamba" in on.line)))
 
 
 def _block_size(run: Run) -> int | None:

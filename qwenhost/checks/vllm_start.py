@@ -181,8 +181,21 @@ def start(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     if not found:
         yield skip(HOST, NO_VLLM)
     for run in found:
-        failed = run.start is not None and run.start.state == "failed"
-        yield _failed(run, run.start, want) if failed and run.start else _went_on(run)
+        if run.start and run.start.state == "failed":
+            yield _failed(run, run.start, want)
+        elif run.start and run.start.state == "starting" and run.start.root and not run.serves:
+            yield _said_error(run.subject, run.start.root, want)
+        else:
+            yield _went_on(run)
+
+
+READ = "Read what stands above it in the log, such as journalctl -b -u 'vllm@*'."
+
+
+def _said_error(subject: str, line: str, want: Expectations) -> Judgement:
+    """Warn of an error in a log that does not show whether the start ended there."""
+    expected, remedy = "an engine that starts", step(READ, want)
+    return Judgement(subject, Verdict.WARN, "an error while it starts", expected, evidence=line, remedy=remedy)
 
 
 def _failed(run: Run, failed: VllmStart, want: Expectations) -> Judgement:
@@ -196,16 +209,16 @@ def _failed(run: Run, failed: VllmStart, want: Expectations) -> Judgement:
     else:
         observed, expected = "did not start", "an engine that starts"
         line = failed.root or "the cause stands above what was kept of the log"
-    remedy = step(f"Read what stands above it: journalctl -b -u '{run.subject}'.", want)
+    remedy = step(READ, want)
     return Judgement(run.subject, Verdict.FAIL, observed, expected, evidence=line, remedy=remedy)
 
 
 def _went_on(run: Run) -> Judgement:
     hangs = run.start.of("hangs") if run.start else None
-    if hangs and not run.answers:
-        return note(
-            run.subject, hangs.observed, expected="Xids, NCCL, PCIe ACS and IOMMU looked at", evidence=hangs.line
-        )
+    ready = run.start.of("ready") if run.start else None
+    if hangs and not run.answers and not (ready and ready.at > hangs.at):
+        expected = "Xids, NCCL, PCIe ACS and IOMMU looked at"
+        return note(run.subject, hangs.observed, expected=expected, evidence=hangs.line)
     return came_past(run) or Judgement(run.subject, Verdict.PASS, "it serves")
 
 

@@ -17,6 +17,9 @@ _JOURNAL = re.compile(
 )
 """`journalctl` with and without --output=with-unit, short-iso, syslog files."""
 
+CONTAINER = "container "
+"""What the name of a service begins with that is no unit of systemd."""
+
 _COMPOSE = re.compile(r"(?P<unit>[A-Za-z][\w.-]*) +\| (?P<text>.*)")
 
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?(?: \w+ F)? *(?:\| )?")
@@ -108,7 +111,7 @@ def _collected(raw: str) -> tuple[str, str]:
         return (next((name for name in named.groups() if name), "") if named else ""), text
     if unit.startswith("vllm@"):
         return unit.removeprefix("vllm@"), text
-    return (unit if "|" in raw[: found.start("text")] else ""), text
+    return (f"{CONTAINER}{unit}" if "|" in raw[: found.start("text")] else ""), text
 
 
 def _bare(line: str) -> str:

@@ -58,4 +58,4 @@ def log_of_file(capture: Capture) -> VllmLog:
 
 def _last_starts(text: str) -> tuple[VllmStart, ...]:
     read = (last_start(starts) for starts in starts_in(text).values())
-    return tuple(start for start in read if start.events or start.version)
+    return tuple(start for start in read if start.events or start.version or start.root)

@@ -11,14 +11,18 @@ from qwenhost.facts.vllm_lines import MILD, LogStart
 from qwenhost.facts.vllm_wordings import Wording, wordings
 
 ROOT = re.compile(
-    r"^(?:[a-zA-Z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt)(?:: (?!None\b).*|$)", re.MULTILINE
+    r"^(?:(?:[a-zA-Z_][\w.]*\.)?(?:[A-Z]\w*(?:Error|Exception|Interrupt)|OutOfResources|BackendCompilerFailed)"
+    r"(?:: (?!None\b).*|$)"
+    r"|Fatal Python error: .*|Segmentation fault.*| +(?:Value error|Assertion failed), .*| +assert .*)",
+    re.MULTILINE,
 )
+"""The last line of a traceback, pydantic's own form of it, and the code of a failed assertion."""
 
 MORE = re.compile(
     r"root cause above|stack trace \(above\)|EngineDeadError|KeyboardInterrupt|CancelledError|ProcessRaised"
-    r"|ValidationError: \d+ validation error|^AssertionError$|WorkerProc initialization failed"
+    r"|ValidationError: \d+ validation error|^AssertionError$|WorkerProc initialization failed|RPC call to"
 )
-"""Exceptions that only say that there was another one."""
+"""Errors that only say that there was another one."""
 
 State = Literal["starting", "ready", "failed", "died", "stopped"]
 
@@ -107,7 +111,7 @@ def last_start(starts: Sequence[LogStart]) -> VllmStart:
         events=events,
         statistics=tuple(_statistics("\n".join(starts[-1].statistics))),
         cause=cause,
-        root="" if cause else _root(text, end),
+        root="" if cause else _root(text, events, was_ready, end),
         was_ready=was_ready,
         failed_before=sum(_failed(start) for start in starts[:-1]),
         model=_model(text),
@@ -166,9 +170,10 @@ def _cause(events: tuple[LogEvent, ...], state: State, was_ready: bool) -> LogEv
     return None
 
 
-def _root(text: str, end: int | None) -> str:
-    """Return the first exception that is no consequence of another one."""
-    told = (match[0] for match in ROOT.finditer(text[:end]))
+def _root(text: str, events: tuple[LogEvent, ...], was_ready: bool, end: int | None) -> str:
+    """Return the first error that is no consequence of another one, of those after it was ready if it was."""
+    begin = next((event.at for event in events if event.wording.effect == "ready"), 0) if was_ready else 0
+    told = (match[0] for match in ROOT.finditer(text[begin:end]))
     return next((line.strip()[:LINE_LIMIT] for line in told if not MORE.search(line)), "")
 
 

@@ -109,6 +109,7 @@ def test_preemptions_of_the_newer_engine() -> None:
     assert the("vllm.preemptions", log(*lines)).verdict is Verdict.WARN
 
 
+MAMBA = "INFO 12-01 08:00:00 [c.py:7] Mamba cache mode is set to 'align' for Qwen3_5 by default"
 BLOCK = "INFO 12-01 08:00:00 [config.py:281] Setting attention block size to 784 tokens to ensure that"
 
 
@@ -116,6 +117,8 @@ BLOCK = "INFO 12-01 08:00:00 [config.py:281] Setting attention block size to 784
     ("lines", "verdict", "observed"),
     [
         ([BLOCK, statistics(1, 0, "0.0")], Verdict.NOTE, "block size 784, hit rate 0 %"),
+        ([MAMBA, statistics(1, 0, "0.0")], Verdict.NOTE, "hit rate 0 %"),
+        ([statistics(1, 0, "0.0")], Verdict.SKIP, "no prompts"),
         ([BLOCK, statistics(1, 0, "31.5")], Verdict.PASS, "31.5 % of the prompts' tokens"),
         (
             ["INFO 12-01 08:00:00 [config.py:297] Hybrid model detected: disabling prefix caching since it is"],
@@ -128,7 +131,7 @@ BLOCK = "INFO 12-01 08:00:00 [config.py:281] Setting attention block size to 784
             "off",
         ),
         (
-            ["INFO 12-01 08:00:00 [c.py:7] Mamba cache mode is set to 'align' for Qwen3_5 by default"],
+            [MAMBA],
             Verdict.PASS,
             "on",
         ),

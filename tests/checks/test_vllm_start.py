@@ -21,6 +21,8 @@ SERVED = replace(NOTHING, serving=Serving("0.32.0", "vllm", "qwen3.5-9b", "/mode
 
 ENDED = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
 
+READY = "INFO:     Application startup complete."
+
 UNITS = (
     "Id=basic.target\nLoadState=loaded\nActiveState=active\nSubState=active\nResult=\nNRestarts=\n\n"
     "Id=vllm@chat.service\nLoadState=loaded\nActiveState={}\nSubState=x\nResult={}\nNRestarts={}\n"
@@ -104,26 +106,42 @@ def test_an_unknown_cause_is_shown_as_it_was_said() -> None:
     assert "above" in the("vllm.start", log(ENDED)).evidence
 
 
+def test_an_error_that_may_not_be_the_end() -> None:
+    cut = log(
+        "(Worker pid=1) ERROR 12-01 08:00:09 [w.py:1] triton.runtime.errors.OutOfResources: shared memory, x"
+    )
+    assert loud(cut) == {"vllm.start": "warn"}
+    assert the("vllm.start", cut).evidence.endswith("OutOfResources: shared memory, x")
+
+
 def test_a_hang_is_a_symptom() -> None:
     kept = log(
         "(EngineCore pid=1) INFO 12-01 08:00:09 [shm.py:1] No available shared memory broadcast block found"
     )
     assert loud(kept) == {}
     assert the("vllm.start", kept).verdict is Verdict.NOTE
+    slow = log(
+        "INFO 12-01 08:00:09 [shm.py:1] No available shared memory broadcast block found", "INFO:     x", READY
+    )
+    assert the("vllm.start", slow).verdict is Verdict.PASS
+
+
+def test_a_container_is_no_unit() -> None:
+    kept = log("qwen-1  | ValueError: No available memory for the cache blocks.")
+    assert the("vllm.kv-cache-fit", kept).subject == "container qwen-1"
 
 
 def test_notes_of_a_start_that_went_on() -> None:
-    ready = "INFO:     Application startup complete."
     marlin = log(
-        "WARNING 12-01 08:00:09 [m.py:1] Your GPU does not have native support for FP8 computation but", ready
+        "WARNING 12-01 08:00:09 [m.py:1] Your GPU does not have native support for FP8 computation but", READY
     )
     assert {f.verdict for f in found(marlin) if f.check == "vllm.fp8-on-sm80"} == {Verdict.PASS, Verdict.NOTE}
-    cache = log("INFO 12-01 08:00:09 [c.py:1] Using fp8 data type to store kv cache. It reduces the memory", ready)
+    cache = log("INFO 12-01 08:00:09 [c.py:1] Using fp8 data type to store kv cache. It reduces the memory", READY)
     ampere, hopper = (replace(NOTHING, sku=skus()[name]) for name in ("a100-sxm4-80gb", "h100-sxm5"))
     assert Verdict.NOTE in {f.verdict for f in found(cache, want=ampere) if f.check == "vllm.fp8-on-sm80"}
     assert Verdict.NOTE not in {f.verdict for f in found(cache, want=hopper) if f.check == "vllm.fp8-on-sm80"}
     beyond = log("WARNING 12-01 08:00:09 [c.py:1] User-specified max_model_len (9000) is greater than the derived"
-                 " max_model_len (max_position_embeddings=8192 or x)", ready)  # fmt: skip
+                 " max_model_len (max_position_embeddings=8192 or x)", READY)  # fmt: skip
     assert loud(beyond) == {"vllm.context-length": "warn"}
 
 

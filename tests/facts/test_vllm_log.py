@@ -129,6 +129,29 @@ def test_the_cause_stands_above_the_last_line() -> None:
     assert only_start(V032 + CRASH).root == "RuntimeError: the sampler met a shape it does not know"
 
 
+@pytest.mark.parametrize(
+    ("lines", "root"),
+    [
+        (["    assert a == b, shape", "AssertionError"], "assert a == b, shape"),
+        (
+            ["pydantic.ValidationError: 1 validation error for X", "  Value error, no such dtype"],
+            "Value error, no such",
+        ),
+        (["Fatal Python error: Segmentation fault"], "Fatal Python error"),
+        (
+            [
+                "OSError: the disk is gone",
+                "RuntimeError: Engine core initialization failed. See root cause above.",
+            ],
+            "OSE",
+        ),
+    ],
+)
+def test_the_first_error_that_is_no_consequence(lines: list[str], root: str) -> None:
+    text = "".join(f"(EngineCore pid=3) ERROR 12-01 08:00:09 [core.py:1] {line}\n" for line in lines)
+    assert only_start(FAILED.partition("\n")[0] + "\n" + text).root.startswith(root)
+
+
 STORED = {
     "plain": "{}",
     "with unit": "Tue 2026-12-01 08:00:00 UTC lab-a vllm@chat.service[9]: {}",
