@@ -99,38 +99,40 @@ def _alike(own: Traits, want: Expectations, otherwise: Verdict) -> Iterator[Judg
 
 @check(
     "gpu.uniform",
-    remedy=by_hand(
-        "Ask nvidia-smi -q -i GPU beside a sister GPU what holds it lower, and set it as on the others."
-    ),
-    consequence_of=(*DRIVER_ANSWERS, "pcie.link-width", "power.limit"),
+    remedy=by_hand("Compare nvidia-smi -q -i GPU with that of a sister GPU; ask the vendor where boards differ."),
+    consequence_of=DRIVER_ANSWERS,
 )
-def uniform(gpus: Gpus) -> Iterator[Judgement]:
-    """The GPUs of one host are alike in memory, power limit, lanes and ECC.
+def uniform(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
+    """The GPUs of one host are alike in memory, default power limit, default clock and lanes.
 
-    Tensor parallel work goes at the pace of the slowest GPU and fits the smallest one, so that one board
-    with another limit slows down all. The others of the same product are what a board is held against.
+    Tensor parallel work goes at the pace of the slowest GPU and fits the smallest one, so that one board of
+    another make slows down all. A board is held against the others of its product; what a check of its own
+    holds against a figure is left to that one.
     """
     kinds = dict[tuple[str, bool], list[Gpu]]()
     for gpu in gpus.answering:
         kinds.setdefault((gpu.device_id or gpu.name or "", bool(gpu.mig)), []).append(gpu)
     for boards in kinds.values():
-        most = majorities([_values(board) for board in boards])
-        for board in boards:
-            yield _like_the_others(board, most)
+        values = [_values(board, want) for board in boards]
+        most = majorities(values)
+        for board, own in zip(boards, values, strict=True):
+            yield _like_the_others(board, own, most)
 
 
-def _values(gpu: Gpu) -> dict[str, str]:
+def _values(gpu: Gpu, want: Expectations) -> dict[str, str]:
+    """Return what no other check holds against a figure of its own."""
+    known_width = want.sku is not None and want.sku.pcie_width is not None
     told = {
         "memory": gpu.memory_total_mib and f"{gpu.memory_total_mib} MiB",
-        "power limit": gpu.power_limit_watts and f"{gpu.power_limit_watts} W",
-        "lanes": gpu.width_current and f"x{gpu.width_current}",
-        "ECC": None if gpu.ecc is None else "on" if gpu.ecc else "off",
+        "default power limit": gpu.power_default_watts and f"{gpu.power_default_watts} W",
+        "power limit": None if gpu.power_default_watts else gpu.power_limit_watts and f"{gpu.power_limit_watts} W",
+        "default clock": gpu.clock_default_mhz and f"{gpu.clock_default_mhz} MHz",
+        "lanes": None if known_width else gpu.width_current and f"x{gpu.width_current}",
     }
     return {name: value for name, value in told.items() if value}
 
 
-def _like_the_others(gpu: Gpu, most: Peers) -> Judgement:
-    own = _values(gpu)
+def _like_the_others(gpu: Gpu, own: dict[str, str], most: Peers) -> Judgement:
     odd = [name for name in own if name in most and own[name] != most[name].value]
     if not set(own) & set(most):
         return skip(gpu.subject, "fewer than three GPUs of its kind, or no clear majority among them")

@@ -59,8 +59,9 @@ def _told_of(pair: tuple[int, int], marks: Marks) -> list[object]:
 def _gpus(places: dict[int, Point], links: NvLinks | None, marks: Marks) -> Iterator[ET.Element]:
     by_index = {gpu.index: gpu for gpu in links.gpus} if links else {}
     for gpu, place in places.items():
-        style = f"device {svg.mark(marks.verdict(gpu))}"
-        yield svg.disc(place, DISC, style, marks.title(gpu) or f"GPU{gpu}")
+        names = (gpu, by_index[gpu].bus_id) if gpu in by_index else (gpu,)
+        style = f"device {svg.mark(marks.verdict(*names))}"
+        yield svg.disc(place, DISC, style, marks.title(*names) or f"GPU{gpu}")
         yield svg.text((place[0], place[1] - 1), f"GPU{gpu}", "name", middle=True)
         yield svg.text((place[0], place[1] + 12), _links_up(by_index.get(gpu)), "small", middle=True)
 

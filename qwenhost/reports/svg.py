@@ -1,4 +1,7 @@
-"""Parts of a picture: plain SVG whose colours come from the page's style sheet, with a tooltip on each part."""
+"""Parts of a picture: plain SVG with a tooltip on each part.
+
+Colours come from the page's style sheet; the attributes here are for readers that do not apply it to pictures.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ Point = tuple[float, float]
 def picture(width: float, height: float, label: str, parts: Iterable[ET.Element]) -> str:
     """Return an SVG element as text; `label` is what a screen reader says."""
     box = f"0 0 {width:.0f} {height:.0f}"
-    root = ET.Element("svg", {"viewBox": box, "width": f"{width:.0f}", "role": "img", "aria-label": label})
+    told = {"role": "img", "aria-label": label, "fill": "none", "stroke": "currentColor"}
+    root = ET.Element("svg", {"viewBox": box, "width": f"{width:.0f}", **told})
     root.extend(parts)
     return ET.tostring(root, encoding="unicode")
 
@@ -44,7 +48,8 @@ def disc(at: Point, radius: float, style: str, title: str = "") -> ET.Element:
 
 def text(at: Point, words: str, style: str = "", middle: bool = False) -> ET.Element:
     """Write words, from a point on or around it."""
-    attributes = {"x": f"{at[0]:.1f}", "y": f"{at[1]:.1f}", "class": style}
+    place = {"x": f"{at[0]:.1f}", "y": f"{at[1]:.1f}", "font-size": "11"}
+    attributes = {**place, "class": style, "fill": "currentColor", "stroke": "none"}
     element = ET.Element("text", {**attributes, **({"text-anchor": "middle"} if middle else {})})
     element.text = words
     return element

@@ -118,7 +118,7 @@ def changed(bundle: Bundle, numbers: list[int], **values: int) -> Bundle:
     ("numbers", "values", "odd"),
     [
         ([], {}, {}),
-        ([3], {"power_limit_enforced_milliwatts": 300_000}, {"gpu3": "power limit 300 W"}),
+        ([3], {"power_limit_default_milliwatts": 300_000}, {"gpu3": "default power limit 300 W"}),
         ([2, 5], {"link_width_current": 8}, {"gpu2": "lanes x8", "gpu5": "lanes x8"}),
         ([0], {"memory_total_bytes": 40 << 30}, {"gpu0": "memory 40960 MiB"}),
         ([0, 1, 2, 3], {"link_width_current": 8}, {}),
@@ -126,9 +126,18 @@ def changed(bundle: Bundle, numbers: list[int], **values: int) -> Bundle:
     ],
 )
 def test_a_gpu_is_held_against_the_others(
-    healthy: Bundle, want: Expectations, numbers: list[int], values: dict[str, int], odd: dict[str, str]
+    healthy: Bundle, numbers: list[int], values: dict[str, int], odd: dict[str, str]
 ) -> None:
-    assert odd_gpus(changed(healthy, numbers, **values), want) == odd
+    assert odd_gpus(changed(healthy, numbers, **values), Expectations()) == odd
+
+
+def test_what_another_check_holds_against_a_figure_is_told_there(healthy: Bundle, want: Expectations) -> None:
+    narrow = changed(healthy, [2], link_width_current=8, power_limit_enforced_milliwatts=300_000)
+    assert odd_gpus(narrow, want) == {}
+    assert {f.check for f in examine(narrow, want) if f.verdict.value in ("warn", "fail")} == {
+        "pcie.link-width",
+        "power.limit",
+    }
 
 
 def test_one_host_that_cannot_be_judged_does_not_end_the_run(

@@ -16,7 +16,7 @@ from qwenhost.reports import page
 from qwenhost.reports.page import pictures
 from qwenhost.workflows.doctor import examine_bundle
 
-from ..checks.conftest import Edit, edited, healthy, without  # noqa: F401  (healthy is a fixture)
+from ..checks.conftest import Edit, edited, healthy, logged, without  # noqa: F401  (healthy is a fixture)
 
 VOID = {"meta", "br"}
 
@@ -110,8 +110,9 @@ Drawn = Callable[..., dict[str, ET.Element]]
 def drawn(healthy: Bundle) -> Drawn:  # noqa: F811
     """Draw the healthy host with some edits; return the pictures by the first word of their titles."""
 
-    def draw(*edits: Edit, lacking: tuple[str, ...] = ()) -> dict[str, ET.Element]:
-        report = examine_bundle(without(edited(healthy, *edits), *lacking), read_declared({}, host="h"))
+    def draw(*edits: Edit, lacking: tuple[str, ...] = (), log: tuple[str, ...] = ()) -> dict[str, ET.Element]:
+        bundle = without(edited(logged(healthy, *log), *edits), *lacking)
+        report = examine_bundle(bundle, read_declared({}, host="h"))
         return {picture.title.partition(":")[0]: ET.fromstring(picture.svg) for picture in pictures(report)}
 
     return draw
@@ -157,3 +158,9 @@ def test_what_was_not_seen_is_not_drawn(drawn: Drawn) -> None:
 
 def test_a_host_without_a_bundle_has_no_picture() -> None:
     assert pictures(HostReport("h", "", (), error="no")) == []
+
+
+def test_an_alarm_that_names_a_bus_id_marks_the_gpu_in_the_ring(drawn: Drawn) -> None:
+    lost = "NVRM: Xid (PCI:0000:88:00): 79, pid=1, name=x, GPU has fallen off the bus."
+    ring = drawn(log=(lost,))["NVLink"]
+    assert any(title.startswith("gpu.on-bus") for title in marked(ring, "fail"))
