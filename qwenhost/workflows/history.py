@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -12,6 +13,8 @@ from qwenhost.records.since import Past, Remembered, Since
 
 ALARMS = (Verdict.WARN, Verdict.FAIL)
 NOT_JUDGED = (Verdict.UNKNOWN, Verdict.SKIP)
+
+NUMBERED = re.compile(r"\bgpu\d+ (?=[0-9a-f]{4}:)")
 
 RESET = "reset"
 REBOOT = "reboot"
@@ -24,7 +27,7 @@ def compare(
 
     `at`: time of this run, ISO 8601 UTC. `boot`: id of the host's boot, empty where it was not seen.
     """
-    known = {(past.check, past.subject): past for past in before.alarms} if before else {}
+    known = {_key(past.check, past.subject): past for past in before.alarms} if before else {}
     now = {key: _seen(finding, known.get(key), at, boot) for key, finding in _alarms(report, known).items()}
     left = [past for key, past in known.items() if key not in now]
     unseen = tuple(past for past in left if _unjudged(past, report.findings) and not _forgotten(past, at))
@@ -34,11 +37,16 @@ def compare(
     return told, Remembered(at, (*now.values(), *unseen))
 
 
-def _alarms(report: HostReport, known: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Finding]:
+def _key(check: str, subject: str) -> tuple[str, str]:
+    """Return what tells alarms apart: a GPU with a bus id is that one, whatever number the driver gives it."""
+    return check, NUMBERED.sub("gpu ", subject)
+
+
+def _alarms(report: HostReport, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], Finding]:
     """Return the worst alarm per check and subject; a consequence counts only where it was an alarm before."""
     found: dict[tuple[str, str], Finding] = {}
     for finding in sorted(report.findings, key=lambda finding: finding.verdict is Verdict.FAIL):
-        key = (finding.check, finding.subject)
+        key = _key(finding.check, finding.subject)
         if finding.verdict in ALARMS and (not finding.cause or key in known):
             found[key] = finding
     return found
@@ -46,12 +54,12 @@ def _alarms(report: HostReport, known: Iterable[tuple[str, str]]) -> dict[tuple[
 
 def _since(
     before: Remembered,
-    now: Iterable[Past],
-    known: Iterable[tuple[str, str]],
+    now: Collection[Past],
+    known: Collection[tuple[str, str]],
     left: Iterable[Past],
     unseen: tuple[Past, ...],
 ) -> Since:
-    new = tuple(past for past in now if (past.check, past.subject) not in known)
+    new = tuple(past for past in now if _key(past.check, past.subject) not in known)
     return Since(
         examined_at=before.examined_at,
         new=new,
@@ -64,7 +72,8 @@ def _since(
 def _unjudged(past: Past, findings: Iterable[Finding]) -> bool:
     """Tell whether nobody can say what became of an alarm; one of a check that is no more is none."""
     own = [finding for finding in findings if finding.check == past.check]
-    same = [finding for finding in own if finding.subject == past.subject]
+    key = _key(past.check, past.subject)
+    same = [finding for finding in own if _key(finding.check, finding.subject) == key]
     if same:
         return all(finding.verdict in NOT_JUDGED for finding in same)
     return any(finding.verdict is Verdict.UNKNOWN for finding in own) or (
@@ -79,13 +88,17 @@ def _forgotten(past: Past, at: str) -> bool:
 def _seen(finding: Finding, past: Past | None, at: str, boot: str) -> Past:
     verdict = finding.verdict.value
     if past is None:
-        first = escalation().first.get(finding.check, "")
+        first = _first_step(finding)
         return Past(finding.check, finding.subject, verdict, at, at, step=first, step_at=at, step_boot=boot)
     was = past.verdict if past.verdict != verdict else ""
-    again = replace(
-        past, verdict=verdict, was=was, last_seen_at=at, runs=past.runs + 1, step_runs=past.step_runs + 1
-    )
-    return _further(again, at, boot)
+    again = replace(past, subject=finding.subject, verdict=verdict, was=was, last_seen_at=at)
+    return _further(replace(again, runs=past.runs + 1, step_runs=past.step_runs + 1), at, boot)
+
+
+def _first_step(finding: Finding) -> str:
+    """Return the step that a finding's own remedy amounts to; one that asks for a reboot starts there."""
+    first = escalation().first.get(finding.check, "")
+    return REBOOT if first and finding.remedy.kind == REBOOT else first
 
 
 def _further(past: Past, at: str, boot: str) -> Past:
@@ -108,7 +121,7 @@ def _next_step(past: Past, at: str, boot: str) -> str:
 
 
 def _advised(finding: Finding, now: dict[tuple[str, str], Past]) -> Finding:
-    past = now.get((finding.check, finding.subject))
+    past = now.get(_key(finding.check, finding.subject))
     remedy = escalation().steps.get(past.step) if past and past.escalated else None
     if past is None or remedy is None or finding.verdict not in ALARMS:
         return finding

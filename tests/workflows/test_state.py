@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from qwenhost.checks.declare import checks
 from qwenhost.expectations.escalation import escalation
 from qwenhost.records.bundle import Bundle, Capture
-from qwenhost.records.finding import Finding, HostReport, Verdict, by_hand
+from qwenhost.records.finding import Finding, HostReport, Verdict, by_hand, by_reboot
 from qwenhost.records.since import Past, Since
 from qwenhost.workflows import state
 
@@ -121,6 +122,22 @@ def test_a_reset_that_does_not_help_leads_to_a_reboot_and_that_to_replacement() 
 
 def test_runs_in_quick_succession_do_not_escalate() -> None:
     assert {advice(run(f"10:{minute:02}", finding(PENDING))) for minute in range(8)} == {"hand"}
+
+
+def test_a_remedy_that_is_a_reboot_is_not_said_to_be_a_reset() -> None:
+    asked = replace(finding("gpu.recovery-action"), remedy=by_reboot("Reboot it."))
+    days = [f"2026-12-{day:02}T10:00:00Z" for day in range(1, 8)]
+    assert {run(day, asked).findings[0].remedy for day in days} == {asked.remedy}
+    assert advice(run("2026-12-09T10:00:00Z", asked, boot=1)) == "hardware"
+
+
+def test_a_gpu_is_the_same_whatever_its_number() -> None:
+    run("10:00", finding("a.b", subject="gpu3 0000:4c:00.0"), finding("a.b", subject="gpu 0000:88:00.0 link 3"))
+    later = finding("a.b", subject="gpu 0000:4c:00.0"), finding("a.b", "pass", subject="gpu4 0000:88:00.0 link 3")
+    report = run("11:00", *later)
+    assert report.since is not None
+    assert [past.subject for past in report.since.unchanged] == ["gpu 0000:4c:00.0"]
+    assert [past.subject for past in report.since.gone] == ["gpu 0000:88:00.0 link 3"]
 
 
 def test_an_alarm_that_was_gone_starts_anew() -> None:
