@@ -40,16 +40,25 @@ def _was_read(gpu: Gpu) -> bool:
 
 
 def _mode(gpu: Gpu, on: bool, want: Expectations) -> Judgement:
-    declared, default = want.ecc, bool(want.sku and want.sku.ecc in _ON_BY_DEFAULT)
-    wanted = default if declared is None else declared
-    origin = "" if declared is None else "inventory: qwenhost_ecc"
+    origin = "" if want.ecc is None else "inventory: qwenhost_ecc"
     if gpu.ecc_pending is not None and gpu.ecc_pending != on:
         waits = f"{_word(on)}, {_word(gpu.ecc_pending)} after a reset"
         return Judgement(gpu.subject, Verdict.NOTE, waits, "no change pending", origin=origin, remedy=_RESET)
-    if on == wanted or (on and declared is None):
-        return Judgement(gpu.subject, Verdict.PASS, _word(on), _word(on), origin=origin)
-    verdict = Verdict.NOTE if declared is None and not default else Verdict.WARN
-    return Judgement(gpu.subject, verdict, _word(on), _word(not on), origin=origin)
+    return Judgement(gpu.subject, _verdict(on, want), _word(on), _word(_wanted(on, want)), origin=origin)
+
+
+def _wanted(on: bool, want: Expectations) -> bool:
+    """Return what was declared, or else what the product has by default; more than that is welcome."""
+    if want.ecc is not None:
+        return want.ecc
+    return on or want.sku is None or want.sku.ecc != "optional"
+
+
+def _verdict(on: bool, want: Expectations) -> Verdict:
+    if on == _wanted(on, want):
+        return Verdict.PASS
+    known = want.ecc is not None or (want.sku is not None and want.sku.ecc in _ON_BY_DEFAULT)
+    return Verdict.WARN if known else Verdict.NOTE
 
 
 def _word(on: bool) -> str:
