@@ -77,6 +77,8 @@ def host_lines(report: HostReport) -> Iterable[Line]:
         yield from since_lines(report.since)
     for change in report.changes:
         yield line("  ", ("changed", "green"), f" {': '.join(filter(None, (change.role, change.task)))}")
+    for text in report.notes.get("left_out", "").splitlines():
+        yield line(f"  not read whole: {text}")
     for name in report.unrecognised:
         yield line(f"  not recognised, so not used: {name}")
 
