@@ -1,4 +1,4 @@
-"""What NCCL is told and what it says: settings in files and in logs, and its warnings."""
+"""What NCCL is told: variables in the files of services, in shells, and as its own log repeats them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from qwenhost.facts.nccl_log import LOG
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import parses
 from qwenhost.facts.vllm import CONFIG
@@ -33,8 +34,6 @@ _NAME = r"(?:NCCL|GLOO|CUDA|NVIDIA)_[A-Z0-9_]+"
 SHELL = recorded("nccl-environment", looks_like=rf"^\s*(?:export |declare -x |Environment=|- )?\"?{_NAME}=\S")
 """`env`, a unit, a shell script, /etc/nccl.conf or a list of variables in a compose file."""
 
-LOG = recorded("nccl-log", looks_like=r"\bNCCL (?:INFO|WARN) ")
-
 
 @dataclass(frozen=True)
 class Setting:
@@ -58,17 +57,6 @@ class NcclSettings:
         return NcclSettings((*self.settings, *other.settings), (*self.unread, *other.unread))
 
 
-@dataclass(frozen=True)
-class NcclLog:
-    """Lines that begin with NCCL's own mark, without what stands before it, and what they warn of."""
-
-    warnings: tuple[str, ...]
-
-    def merge(self, other: NcclLog) -> NcclLog:
-        """Add another log."""
-        return NcclLog((*self.warnings, *other.warnings))
-
-
 @parses(FILES)
 def settings_in_files(capture: Capture) -> NcclSettings:
     """Parse the files that services get their environment from."""
@@ -83,7 +71,10 @@ def settings_in_files(capture: Capture) -> NcclSettings:
 @parses(SHELL, trust=1)
 def settings_in_shell(capture: Capture) -> NcclSettings:
     """Parse text that assigns variables, in whatever syntax."""
-    return NcclSettings(tuple(_assigned(plain(capture.text), "")))
+    found = tuple(_assigned(plain(capture.text), ""))
+    if not found:
+        raise Unparsable("no variable in it")
+    return NcclSettings(found)
 
 
 _ASSIGNED = re.compile(
