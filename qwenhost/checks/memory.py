@@ -25,8 +25,8 @@ def row_remap_pending(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
     After an uncorrectable error the row is set aside, and replaced by a spare at the next reset. What
     runs stays correct, but that memory is missing until then.
     """
-    flagged = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_pending} if gpus else set()
-    yield from _from_log(kernel, 63, Verdict.WARN, flagged)
+    known = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_pending is not None} if gpus else set()
+    yield from _from_log(kernel, 63, Verdict.WARN, known)
     if gpus:
         yield from _each_that_remaps(gpus, lambda gpu: gpu.remap_pending, _pending)
 
@@ -42,12 +42,12 @@ def _pending(gpu: Gpu, waits: bool) -> Judgement:
 
 
 def _from_log(
-    kernel: KernelEvents | None, number: int, verdict: Verdict, flagged: set[str | None]
+    kernel: KernelEvents | None, number: int, verdict: Verdict, known: set[str | None]
 ) -> Iterator[Judgement]:
-    """Yield what only the kernel log tells; the driver's own flag, where it is up, tells the same."""
+    """Yield what only the kernel log tells; where the driver's own flag was seen, that decides."""
     last = {event.bus_id: event for event in kernel.xids(number)} if kernel else {}
     for where, event in last.items():
-        if where not in flagged:
+        if where not in known:
             yield Judgement(f"gpu {where}", verdict, f"Xid {number}", "none", evidence=event.text)
 
 
@@ -62,8 +62,8 @@ def row_remap_failure(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
     A failed remapping (Xid 64) means that the spares of a bank are used up: the next error there hits
     programs again. The flag is the maker's criterion for a return.
     """
-    flagged = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_failure} if gpus else set()
-    yield from _from_log(kernel, 64, Verdict.FAIL, flagged)
+    known = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_failure is not None} if gpus else set()
+    yield from _from_log(kernel, 64, Verdict.FAIL, known)
     if gpus:
         yield from _each_that_remaps(gpus, lambda gpu: gpu.remap_failure, _failed)
 

@@ -74,7 +74,8 @@ def _task(report: Message, rest: Iterable[Message]) -> Iterator[HungTask]:
 
 
 def _frames(rest: Iterable[Message]) -> tuple[tuple[str, str], ...]:
-    sure, unsure = [], []
+    sure: list[tuple[str, str]] = []
+    unsure: list[tuple[str, str]] = []
     for message in rest:
         if any(word in message.text for word in _WORDS):
             break

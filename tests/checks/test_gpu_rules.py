@@ -36,8 +36,6 @@ LOG = [
     pytest.param(
         XID.format(119, "Timeout after 45s of waiting for RPC response"), "gpu.gsp", "fail", id="xid 119"
     ),
-    pytest.param(XID.format(63, "Row Remapper: New row marked"), "memory.row-remap-pending", "warn", id="xid 63"),
-    pytest.param(XID.format(64, "Row Remapper: Failed"), "memory.row-remap-failure", "fail", id="xid 64"),
     pytest.param(XID.format(74, "NVLink: fatal error detected on link 3"), "nvlink.errors", "fail", id="xid 74"),
     pytest.param(XID.format(95, "Uncontained"), "memory.uncorrected-ecc", "fail", id="xid 95"),
     pytest.param(XID.format(13, "Graphics SM Warp Exception"), "gpu.xid", "warn", id="xid 13"),
@@ -64,6 +62,18 @@ LOG = [
 @pytest.mark.parametrize(("line", "check", "verdict"), LOG)
 def test_kernel_log(healthy: Bundle, verdicts: Verdicts, line: str, check: str, verdict: str) -> None:
     assert verdicts(logged(healthy, line))[check] == verdict
+
+
+@pytest.mark.parametrize(
+    ("number", "check", "verdict"),
+    [(63, "memory.row-remap-pending", "warn"), (64, "memory.row-remap-failure", "fail")],
+)
+def test_rows_are_judged_by_the_log_where_the_driver_does_not_tell(
+    healthy: Bundle, verdicts: Verdicts, number: int, check: str, verdict: str
+) -> None:
+    bundle = logged(healthy, XID.format(number, "Row Remapper: a row"))
+    assert check not in verdicts(bundle)
+    assert verdicts(only(bundle, "dmesg"))[check] == verdict
 
 
 @pytest.mark.parametrize(
