@@ -26,7 +26,7 @@ LOG = recorded(
     r"|KV cache (?:memory|size|usage|is needed)|for the cache blocks|Mamba cache|num_cache_lines"
     r"|attention block size|does not recogni[sz]e this architecture|Model architectures? \[|fp8e4nv"
     r"|for FP8 computation|Free memory on device|base 10: '(?:MIG|GPU)-|vllm(?: serve)?: error:"
-    r"|/vllm/(?:v1|engine|worker)/|vllm\.v1\.",
+    r"|/vllm/(?:v1|engine|worker)/|vllm\.v1\.|vllm@[\w-]+\.service",
 )
 
 

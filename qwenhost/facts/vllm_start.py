@@ -73,8 +73,8 @@ class Statistics:
 class VllmStart:
     """The last start of one service that a log shows.
 
-    `cause` ended it, where it is known; `root` is the first exception that is no consequence. `failed_before`:
-    earlier starts in the same log that ended in a failure.
+    `cause` ended it, where it is known; `root` is the first exception that is no consequence. `restarts`: how
+    often it was started again by systemd's own count or, where that is not there, after a failure.
     """
 
     instance: str
@@ -85,7 +85,7 @@ class VllmStart:
     cause: LogEvent | None
     root: str
     was_ready: bool
-    failed_before: int
+    restarts: int
     model: str
     """Every name or path of the model that the log gives."""
 
@@ -113,7 +113,7 @@ def last_start(starts: Sequence[LogStart]) -> VllmStart:
         cause=cause,
         root="" if cause else _root(text, events, was_ready, end),
         was_ready=was_ready,
-        failed_before=sum(_failed(start) for start in starts[:-1]),
+        restarts=_restarts(starts),
         model=_model(text),
     )
 
@@ -177,8 +177,12 @@ def _root(text: str, events: tuple[LogEvent, ...], was_ready: bool, end: int | N
     return next((line.strip()[:LINE_LIMIT] for line in told if not MORE.search(line)), "")
 
 
-def _failed(start: LogStart) -> bool:
-    return _state(_events("\n".join(start.lines)))[0] in ("failed", "died")
+def _restarts(starts: Sequence[LogStart]) -> int:
+    events = [_events("\n".join(start.lines)) for start in starts]
+    counted = [
+        int(event.values["count"]) for told in events for event in told if event.wording.name == "restarted"
+    ]
+    return counted[-1] if counted else sum(_state(told)[0] in ("failed", "died") for told in events[:-1])
 
 
 _VERSION = re.compile(

@@ -154,6 +154,17 @@ def test_restarts_in_a_log() -> None:
     assert the("vllm.restarts", Capture("vllm-log", "ok", FAILED * 3 + V032)).verdict is Verdict.WARN
 
 
+@pytest.mark.parametrize(("count", "verdict"), [(1, Verdict.NOTE), (57, Verdict.WARN)])
+def test_restarts_by_the_words_of_systemd(count: int, verdict: Verdict) -> None:
+    told = "Dec 01 08:00:00 lab-a systemd[1]: vllm@chat.service: Scheduled restart job, restart counter is at"
+    assert the("vllm.restarts", log(f"{told} {count}.")).verdict is verdict
+
+
+def test_failures_before_somebody_mended_it_are_over() -> None:
+    lines = (FAILED * 5 + V032).splitlines()
+    assert the("vllm.restarts", journal(*lines), units("active"), HEALTHY, want=SERVED).verdict is Verdict.PASS
+
+
 def test_an_engine_that_died() -> None:
     finding = the("vllm.restarts", Capture("vllm-log", "ok", V032 + CRASH))
     assert (finding.verdict, finding.observed) == (Verdict.FAIL, "the engine died")
@@ -182,6 +193,7 @@ def banner(version: str, model: str = "/models/Qwen3.5-9B") -> str:
         ("0.26.0", "/models/Qwen3.5-9B", Verdict.NOTE),
         ("0.11.2", "/models/Qwen3.5-9B", Verdict.FAIL),
         ("0.11.2", "/models/Llama-3", Verdict.NOTE),
+        ("0.1.dev9+gabc", "/models/Qwen3.5-9B", Verdict.SKIP),
         ("0.19.1.dev5+gabc", "/models/Qwen3.5-9B", Verdict.NOTE),
     ],
 )

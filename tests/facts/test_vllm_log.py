@@ -184,12 +184,12 @@ def test_each_unit_of_a_journal_has_its_own_last_start() -> None:
     )
     starts = {start.instance: start for start in log_of_journal(Capture("vllm-journal", "ok", text)).starts}
     assert {name: start.state for name, start in starts.items()} == {"chat": "ready", "code": "failed"}
-    assert starts["chat"].failed_before == 1
+    assert starts["chat"].restarts == 1
 
 
 def test_a_restart_without_the_words_of_systemd() -> None:
     start = only_start(FAILED + FAILED + FAILED + V032)
-    assert (start.state, start.failed_before, start.version) == ("ready", 3, "0.32.0")
+    assert (start.state, start.restarts, start.version) == ("ready", 3, "0.32.0")
 
 
 def test_a_process_that_was_killed() -> None:
