@@ -105,7 +105,7 @@ _HOST_WIDE = frozenset({"module-loaded", "other-driver", "secure-boot", "key-rej
 
 _EVIDENCE_LENGTH = 300
 
-_RELOADED = re.compile(r"nvidia-nvlink: Nvlink Core is being initialized")
+_RELOADED = "nvidia-nvlink: Nvlink Core is being initialized"
 """The module was loaded again: what was said before it no longer holds. So it is with a new boot."""
 
 _RESET = re.compile(
@@ -116,7 +116,7 @@ _RESET = re.compile(
 )
 
 
-_OPENS = re.compile(r"NVRM: (?:The NVIDIA GPU|API mismatch|This PCI I/O region)")
+_OPENS = ("NVRM: The NVIDIA GPU", "NVRM: API mismatch", "NVRM: This PCI I/O region")
 """A notice over several lines."""
 
 _STARTS_ANEW = re.compile(r"Xid|loading NVIDIA")
@@ -136,7 +136,11 @@ def kernel_events(capture: Capture) -> KernelEvents:
 @cache
 def _words() -> tuple[str, ...]:
     """Return what a line must hold to matter here."""
-    words = {*_needed(_OPENS, _RELOADED, _RESET), *(word for row, _, _ in _kinds() for word in row)}
+    words = {
+        *map(str.lower, (*_OPENS, _RELOADED)),
+        *_reset_words(),
+        *(word for row, _, _ in _kinds() for word in row),
+    }
     return tuple(sorted(word for word in words if not any(other in word for other in words - {word})))
 
 
@@ -145,13 +149,18 @@ def _kinds() -> tuple[tuple[tuple[str, ...], str, re.Pattern[str]], ...]:
     return tuple((_needed(pattern), kind, pattern) for kind, pattern in _KINDS)
 
 
-def _needed(*patterns: re.Pattern[str]) -> tuple[str, ...]:
-    """Return text, in lower case, of which each match of the patterns holds some."""
-    return tuple(word.lower() for pattern in patterns for word in needed(pattern.pattern))
+@cache
+def _reset_words() -> tuple[str, ...]:
+    return _needed(_RESET)
+
+
+def _needed(pattern: re.Pattern[str]) -> tuple[str, ...]:
+    """Return text, in lower case, of which each match of the pattern holds some."""
+    return tuple(word.lower() for word in needed(pattern.pattern))
 
 
 def _restarts(message: Message) -> bool:
-    return message.text.startswith("Linux version ") or _RELOADED.search(message.text) is not None
+    return message.text.startswith("Linux version ") or _RELOADED in message.text
 
 
 def _whole_notices(log: KernelLog, messages: Iterable[Message]) -> Iterator[Message]:
@@ -160,17 +169,17 @@ def _whole_notices(log: KernelLog, messages: Iterable[Message]) -> Iterator[Mess
     for message in messages:
         if message.ended <= told:
             continue
-        if _OPENS.search(message.text):
+        if any(words in message.text for words in _OPENS):
             rest = list(takewhile(_goes_on, log.after(message, _NOTICE_LINES)))
-            words = (line.text.strip().removeprefix("NVRM: ").strip() for line in rest)
+            notice = (line.text.strip().removeprefix("NVRM: ").strip() for line in rest)
             told = rest[-1].ended if rest else told
-            message = replace(message, text=" ".join((message.text.rstrip(), *words)))
+            message = replace(message, text=" ".join((message.text.rstrip(), *notice)))
         yield message
 
 
 def _goes_on(message: Message) -> bool:
     text = message.text.strip()
-    return text.startswith("NVRM: ") and not (_OPENS.search(text) or _STARTS_ANEW.search(text))
+    return text.startswith("NVRM: ") and not (text.startswith(_OPENS) or _STARTS_ANEW.search(text))
 
 
 def _events(messages: Sequence[Message]) -> tuple[KernelEvent, ...]:
@@ -179,17 +188,17 @@ def _events(messages: Sequence[Message]) -> tuple[KernelEvent, ...]:
     reset: set[str] = set()
     reloaded = False
     for message in reversed(messages):
-        found = _RESET.search(message.text)
+        low = message.text.lower()
+        found = _RESET.search(message.text) if any(word in low for word in _reset_words()) else None
         if found:
             reset.add(bus_id(next(group for group in found.groups() if group)))
         else:
-            events.extend(_recognised(message, reloaded, reset))
-        reloaded = reloaded or _RELOADED.search(message.text) is not None
+            events.extend(_recognised(message, low, reloaded, reset))
+        reloaded = reloaded or _RELOADED in message.text
     return tuple(reversed(events))
 
 
-def _recognised(message: Message, reloaded: bool, reset: Container[str]) -> Iterator[KernelEvent]:
-    low = message.text.lower()
+def _recognised(message: Message, low: str, reloaded: bool, reset: Container[str]) -> Iterator[KernelEvent]:
     for words, kind, pattern in _kinds():
         if any(word in low for word in words) and (found := pattern.search(message.text)):
             named = found.groupdict()
