@@ -63,7 +63,7 @@ class Provisioned:
         return run(*QWENHOST, *arguments)
 
     def doctor(self, host: str) -> tuple[Command, list[dict[str, Any]]]:
-        done = self.qwenhost("doctor", host, "-i", str(self.inventory), "--json")
+        done = self.qwenhost("doctor", host, "-i", str(self.inventory), "--json", "--no-state")
         return done, done.report["hosts"][0]["findings"]
 
     def provision(self, *options: str) -> Command:
