@@ -55,6 +55,8 @@ def engine(
         yield Judgement(
             "docker", Verdict.WARN, "daemon.json is no JSON", evidence=files.broken_json, remedy=remedy
         )
+    elif down and programs and programs.engines == ("docker",) and not states:
+        yield note("docker", "only its client is installed", evidence=down.line)
     elif down:
         yield Judgement("docker", Verdict.WARN, "does not answer", "answers", evidence=down.line)
     elif info:

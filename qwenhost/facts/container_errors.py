@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from qwenhost.facts.containers import INFO
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
@@ -94,9 +95,21 @@ class ContainerErrors:
 @parses(ERRORS)
 def errors_from_output(capture: Capture) -> ContainerErrors:
     """Find the errors; output without any is an answer, too."""
-    text = plain(capture.text)
+    return _errors(plain(capture.text))
+
+
+def _errors(text: str) -> ContainerErrors:
     found = ((kind, re.search(rf"^.*(?:{pattern}).*$", text, re.MULTILINE)) for kind, pattern in _ERRORS)
     return ContainerErrors(tuple(ContainerError(kind, line[0].strip()[:300]) for kind, line in found if line))
+
+
+@parses(INFO, accepts=("failed",))
+def engine_down(capture: Capture) -> ContainerErrors:
+    """Find in the failure of `docker info` that its daemon is not there."""
+    found = _errors(f"{capture.text}\n{capture.error}").of("engine down")
+    if not found:
+        raise Unparsable(capture.error)
+    return ContainerErrors((found,))
 
 
 @parses(DEVICES)

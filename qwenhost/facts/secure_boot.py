@@ -11,7 +11,7 @@ from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command, tree
 
-ANCHOR = "/proc/sys/kernel/modules_disabled"
+ANCHOR = "/proc/sys/kernel/osrelease"
 _VARIABLE = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 FIRMWARE = replace(

@@ -8,6 +8,9 @@ import json
 import os
 from typing import Any, Iterator
 
+CHUNK_BYTES = 64 * 1024
+"""The kernel refuses to answer a read of 4 MiB or more from /proc/sys (proc_sys_call_handler: ENOMEM)."""
+
 
 def read_file(source: dict[str, Any]) -> dict[str, Any]:
     """Return {"text", "status", "error", "truncated"}; raises OSError."""
@@ -60,5 +63,14 @@ def _tree_status(found: dict[str, Any]) -> tuple[Any, ...]:
 def _content(path: str, limit: int) -> str:
     """Return at most `limit` bytes of a file as text. Opened so that a pipe or device cannot hold it."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-    with os.fdopen(fd, "rb") as file:
-        return file.read(limit).decode("utf-8", "replace")
+    with os.fdopen(fd, "rb", buffering=0) as file:
+        return b"".join(_chunks(file, limit)).decode("utf-8", "replace")
+
+
+def _chunks(file: Any, limit: int) -> Iterator[bytes]:
+    while limit > 0:
+        chunk = file.read(min(limit, CHUNK_BYTES))
+        if not chunk:
+            return
+        limit -= len(chunk)
+        yield chunk

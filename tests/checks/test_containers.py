@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from qwenhost.checks.engine import examine
-from qwenhost.records.bundle import Bundle
+from qwenhost.records.bundle import Bundle, Capture
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict
 from tests.checks.conftest import added, logged, of, without
@@ -168,6 +169,18 @@ REFRESH = "\n" + FAILED.replace("docker", "nvidia-cdi-refresh")
 )
 def test_setups(healthy: Bundle, verdicts: Verdicts, source: str, text: str, expected: dict[str, str]) -> None:
     assert told(verdicts(added(without(with_docker(healthy), source), source, text))) == expected
+
+
+DOWN = "exit code 1: Cannot connect to the Docker daemon at unix:///var/run/docker.sock."
+
+
+@pytest.mark.parametrize(
+    ("programs", "verdict"), [(DOCKER, "warn"), ("/proc/filesystems\n/usr/bin/docker\n", "note")]
+)
+def test_a_daemon_that_does_not_answer(healthy: Bundle, verdicts: Verdicts, programs: str, verdict: str) -> None:
+    bundle = added(without(healthy, "container-programs"), "container-programs", programs)
+    failed = Capture("docker-info", "failed", "Client:\n Version: 28.3.3\n", error=DOWN)
+    assert verdicts(replace(bundle, captures=(*bundle.captures, failed)))["container.engine"] == verdict
 
 
 def test_an_engine_whose_log_was_not_seen_is_unknown(healthy: Bundle, verdicts: Verdicts) -> None:

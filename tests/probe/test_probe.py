@@ -130,6 +130,13 @@ def test_a_file_answers_with_its_content(ask: Ask, tmp_path: Path) -> None:
     assert (captures["cut"]["text"], captures["cut"]["truncated"]) == ("ca", True)
 
 
+@pytest.mark.parametrize("kind", ["file", "tree"])
+def test_settings_of_the_kernel_are_read(ask: Ask, kind: str) -> None:
+    """It refuses large reads of them, whatever their size."""
+    answer = ask(source("setting", kind, paths=["/proc/sys/kernel/osrelease"]))["setting"]
+    assert os.uname().release in answer["text"]
+
+
 def test_a_tree_tells_contents_links_and_errors(ask: Ask, tmp_path: Path) -> None:
     real = tmp_path / "bus" / "port" / "card"
     real.mkdir(parents=True)
