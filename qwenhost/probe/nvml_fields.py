@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import partial
 from typing import Any, Callable, Dict, Tuple, Union
 
@@ -135,7 +136,7 @@ def _banks(pynvml: Any, handle: Any) -> dict[str, int]:
 
 def _sram_errors(pynvml: Any, handle: Any) -> dict[str, int]:
     status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
-    pynvml.nvmlDeviceGetSramEccErrorStatus(handle, status)
+    pynvml.nvmlDeviceGetSramEccErrorStatus(handle, ctypes.byref(status))
     return {
         "threshold_exceeded": status.bThresholdExceeded,
         "uncorrected_volatile": status.volatileUncParity + status.volatileUncSecDed,

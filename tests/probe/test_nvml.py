@@ -178,8 +178,20 @@ def test_every_function_is_one_that_pynvml_has() -> None:
 
     names = [*fields.SIMPLE.values(), *(each[0] for each in (*fields.PARTS.values(), *fields.CODED.values()))]
     assert [name for name in names if not hasattr(pynvml, name)] == []
-    assert fields.FIELD_VALUES["temperature_memory_celsius"] == pynvml.NVML_FI_DEV_MEMORY_TEMP
-    assert fields.FIELD_VALUES["recovery_action"] == pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+    assert fields.FIELD_VALUES == {
+        "temperature_memory_celsius": pynvml.NVML_FI_DEV_MEMORY_TEMP,
+        "recovery_action": pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
+        "temperature_tlimit_slowdown_celsius": pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT,
+        "temperature_tlimit_gpu_max_celsius": pynvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT,
+        "nvlink_crc_flit_errors": pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
+        "nvlink_crc_data_errors": pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
+        "nvlink_replay_errors": pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
+        "nvlink_recovery_errors": pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
+    }
+    for place, name in enumerate(("REPLAY", "RECOVERY", "CRC_FLIT", "CRC_DATA")):
+        assert fields.LINK_ERRORS[place] == name.lower()
+        assert getattr(pynvml, f"NVML_NVLINK_ERROR_DL_{name}") == place
+    assert fields.SPARES == tuple(name for name, _ in pynvml.c_nvmlRowRemapperHistogramValues._fields_)
     assert pynvml.NVML_P2P_CAPS_INDEX_NVLINK == fields.P2P_CAPS_INDEX_NVLINK
 
 
