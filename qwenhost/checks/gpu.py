@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each
+from qwenhost.expectations.driver_tables import recovery
 from qwenhost.facts.driver import DriverAnswer, DriverVersions
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvent, KernelEvents
 from qwenhost.facts.pci import PciDevices
 from qwenhost.facts.reading import bus_id
 from qwenhost.records.desired import Expectations
-from qwenhost.records.finding import Verdict, by_hand, by_hardware, by_reboot
+from qwenhost.records.finding import Verdict, by_hand, by_hardware
 from qwenhost.records.versions import agree
 
 HOST = "host"
@@ -227,8 +228,7 @@ def recovery_action(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[
 
 
 def _asked(subject: str, action: str, evidence: str) -> Judgement:
-    remedy = by_reboot("Drain the host and reboot it.") if "reboot" in action else None
-    return Judgement(subject, Verdict.FAIL, action, "none", evidence=evidence, remedy=remedy)
+    return Judgement(subject, Verdict.FAIL, action, "none", evidence=evidence, remedy=recovery(action))
 
 
 @check("gpu.fan", consequence_of=DRIVER_ANSWERS)

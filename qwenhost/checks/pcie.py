@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -115,33 +116,6 @@ def _place(link: _Link, pci: PciDevices | None, expected: int) -> tuple[str, Rem
 
 
 @check(
-    "pcie.upstream",
-    remedy=by_hardware("Service the switch or riser above the GPUs: its own link to the processor is narrow."),
-    consequence_of=("pcie.link-width",),
-)
-def upstream(pci: PciDevices, want: Expectations) -> Iterator[Judgement]:
-    """Every port between a GPU and the processor has as many lanes as the GPU.
-
-    Behind a PCIe switch the GPU's own link may be whole while the switch's link to the processor is not.
-    """
-    expected = want.sku.pcie_width if want.sku else None
-    chains = {device: list(pci.above(device)) for device in pci.gpus}
-    for device, ports in chains.items():
-        narrow = [port for port in ports if port.width_current and port.width_current < (expected or 0)]
-        if narrow:
-            yield Judgement(
-                f"gpu {device.bus_id}",
-                Verdict.NOTE if pci.virtual else Verdict.WARN,
-                f"port {narrow[0].bus_id} has x{narrow[0].width_current}",
-                f"x{expected}",
-            )
-        elif expected and any(port.width_current for port in ports):
-            yield Judgement(f"gpu {device.bus_id}", Verdict.PASS, "all ports above it are whole")
-    if not expected or (pci.virtual and not any(chains.values())) or not pci.gpus:
-        yield Judgement("host", Verdict.SKIP, "no product with a known width, or no port to be seen")
-
-
-@check(
     "pcie.link-speed",
     remedy=by_firmware("Set the slot to its full speed in the firmware setup; then check riser and retimer."),
     consequence_of=DRIVER_ANSWERS,
@@ -213,7 +187,7 @@ def _leads_to_gpu(where: str, pci: PciDevices | None) -> bool:
 
 def _errors(where: str, lines: list[str], concerns_gpu: bool) -> Judgement:
     received = [line for line in lines if "received" in line]
-    fatal = [line for line in lines if "Uncorrect" in line or "Fatal" in line]
+    fatal = [line for line in lines if re.search(r"Uncorrect|Fatal|severity: (?:fatal|recoverable)", line)]
     repeated = len(received or lines) > 1
     verdict = Verdict.FAIL if fatal else Verdict.WARN if repeated else Verdict.NOTE
     return Judgement(

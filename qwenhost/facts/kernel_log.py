@@ -98,7 +98,14 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "gsp-timeout",
         re.compile(r"NVRM: _kgspLogXid1(?:19|20)|GSP .*(?:timed out|crash)", re.IGNORECASE),
     ),
-    ("aer", re.compile(r"AER: .*error.* received|PCIe Bus Error: severity=", re.IGNORECASE)),
+    (
+        "aer",
+        re.compile(
+            r"AER: .*error.* received|PCIe Bus Error: severity="
+            r"|severity: \w+ .*section_type: PCIe error.*device_id: (?P<bus>\S+)",  # the firmware saw it
+            re.IGNORECASE,
+        ),
+    ),
 )
 
 _HOST_WIDE = frozenset({"module-loaded", "other-driver", "secure-boot", "key-rejected", "api-mismatch"})
@@ -116,11 +123,14 @@ _RESET = re.compile(
 )
 
 
-_OPENS = ("NVRM: The NVIDIA GPU", "NVRM: API mismatch", "NVRM: This PCI I/O region")
+_RECORD = "[Hardware Error]: event severity:"
+_OPENS = ("NVRM: The NVIDIA GPU", "NVRM: API mismatch", "NVRM: This PCI I/O region", _RECORD)
 """A notice over several lines."""
 
-_STARTS_ANEW = re.compile(r"Xid|loading NVIDIA")
-_NOTICE_LINES = 8
+_GOES_ON = re.compile(
+    r"NVRM: (?!Xid|loading NVIDIA|The NVIDIA GPU|API mismatch|This PCI I/O)|(?:\{\d+\})?\[Hardware Error\]:  "
+)
+_NOTICE_LINES = 12
 
 
 @parses(KERNEL_LOG)
@@ -171,15 +181,14 @@ def _whole_notices(log: KernelLog, messages: Iterable[Message]) -> Iterator[Mess
             continue
         if any(words in message.text for words in _OPENS):
             rest = list(takewhile(_goes_on, log.after(message, _NOTICE_LINES)))
-            notice = (line.text.strip().removeprefix("NVRM: ").strip() for line in rest)
+            notice = (_GOES_ON.sub("", line.text.strip(), count=1).strip() for line in rest)
             told = rest[-1].ended if rest else told
             message = replace(message, text=" ".join((message.text.rstrip(), *notice)))
         yield message
 
 
 def _goes_on(message: Message) -> bool:
-    text = message.text.strip()
-    return text.startswith("NVRM: ") and not (text.startswith(_OPENS) or _STARTS_ANEW.search(text))
+    return _GOES_ON.match(message.text.strip()) is not None
 
 
 def _events(messages: Sequence[Message]) -> tuple[KernelEvent, ...]:

@@ -82,6 +82,23 @@ def test_a_notice_takes_the_lines_behind_it() -> None:
     assert [(event.kind, event.bus_id) for event in found] == [("off-bus", "0000:4e:00.0"), ("module-loaded", "")]
 
 
+@pytest.mark.parametrize("number", ["{3}", ""])
+def test_a_pcie_error_that_the_firmware_saw_first(number: str) -> None:
+    lines = (
+        "Hardware error from APEI Generic Hardware Error Source: 4",
+        "event severity: corrected",
+        " Error 0, type: corrected",
+        "  section_type: PCIe error",
+        "  port_type: 4, root port",
+        "  device_id: 0000:4c:00.0",
+        "  slot: 7",
+    )
+    log = "".join(f"[   1.00000{at}] {number}[Hardware Error]: {line}\n" for at, line in enumerate(lines))
+    (event,) = events(f"{log}[   2.000000] NVRM: done\n").events
+    assert (event.kind, event.bus_id) == ("aer", "0000:4c:00.0")
+    assert "severity: corrected" in event.text
+
+
 BOOT = "Linux version 6.8.0-60-generic (builder@host) #1 SMP"
 
 
