@@ -65,6 +65,12 @@ class PciDevice:
     """Bus id of the port that it hangs below."""
     driver: str | None = None
     unreachable: bool | None = None
+    at_root: bool | None = None
+    """It hangs at the root complex itself, without a port above it; None: its place was not seen."""
+    behind: tuple[str, int] | None = None
+    """Of a bridge: domain and number of the bus below it."""
+    acs_redirect: bool | None = None
+    """Of a port: its ACS sends what one device writes to another up to the root complex."""
 
     @property
     def is_gpu(self) -> bool:
@@ -162,6 +168,7 @@ def _from_files(where: str, files: dict[str, str], place: str) -> PciDevice:
         speed_max=_speed(files.get("max_link_speed")),
         numa_node=int(node) if node else None,
         upstream=bus_id(above) if "." in above else None,
+        at_root=above.startswith("pci") if above else None,
         unreachable=_hex(files.get("revision"), 2) == "ff" if "revision" in files else None,
     )
 
@@ -173,7 +180,17 @@ def devices_from_lspci(capture: Capture) -> PciDevices:
     devices = [device for block in blocks for device in _from_block(block)]
     if not devices:
         raise Unparsable("no lspci line in it")
-    return PciDevices(tuple(devices), complete=any(device.vendor not in (NVIDIA, None) for device in devices))
+    complete = any(device.vendor not in (NVIDIA, None) for device in devices)
+    return PciDevices(tuple(_placed(devices)), complete)
+
+
+def _placed(devices: list[PciDevice]) -> Iterator[PciDevice]:
+    """Find the port above each device by the bus numbers that bridges print with -v."""
+    below = {device.behind: device for device in devices if device.behind}
+    for device in devices:
+        domain, bus = device.bus_id[:4], int(device.bus_id[5:7], 16)
+        port = below.get((domain, bus))
+        yield replace(device, upstream=port.bus_id) if port else replace(device, at_root=bus == 0 or None)
 
 
 _CLASSES = {
@@ -220,6 +237,8 @@ def _from_block(block: str) -> Iterator[PciDevice]:
         speed_max=speed[1],
         numa_node=int(node[1]) if node else None,
         driver=driver[1] if driver else None,
+        behind=_behind(block, bus_id(head["bus"])),
+        acs_redirect=_redirects(block),
         unreachable=bool(re.search(r"\(rev ff\)|Unknown header type 7f", block)),
     )
 
@@ -230,6 +249,17 @@ def _link(block: str, register: str) -> tuple[int | None, float | None]:
         return None, None
     width, speed = re.search(r"Width x(\d+)", line[0]), re.search(r"Speed ([\d.]+)GT/s", line[0])
     return (int(width[1]) if width else None), (float(speed[1]) if speed else None)
+
+
+def _behind(block: str, address: str) -> tuple[str, int] | None:
+    found = re.search(r"^\s+Bus: primary=\w+, secondary=(\w+)", block, re.MULTILINE)
+    return (address[:4], int(found[1], 16)) if found else None
+
+
+def _redirects(block: str) -> bool | None:
+    """Tell whether requests or completions are redirected; source validation alone redirects nothing."""
+    line = re.search(r"^\s+ACSCtl:.*", block, re.MULTILINE)
+    return bool(re.search(r"(?:ReqRedir|CmpltRedir)\+", line[0])) if line else None
 
 
 def _vendor(name: str) -> str | None:
