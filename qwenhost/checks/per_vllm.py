@@ -110,15 +110,10 @@ def start_causes(
         yield skip(HOST, NO_VLLM)
     for run in found:
         cause = run.start.told(check) if run.start else None
-        if cause:
-            yield Judgement(
-                run.subject,
-                Verdict.FAIL,
-                cause.observed,
-                cause.expected,
-                evidence=cause.line,
-                remedy=step(remedy, want),
-            )
+        if run.start and cause:
+            observed = f"{cause.observed}{' while it served' if run.start.was_ready else ''}"
+            expected, evidence, act = cause.expected, cause.line, step(remedy, want)
+            yield Judgement(run.subject, Verdict.FAIL, observed, expected, evidence, remedy=act)
         else:
             yield came_past(run) or Judgement(run.subject, Verdict.PASS, shown(run))
 

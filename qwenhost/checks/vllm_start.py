@@ -61,7 +61,14 @@ def fp8_on_sm80(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement
         if weights:
             yield note(run.subject, weights.observed, expected="no gain in prefill", evidence=weights.line)
         if cache and start.was_ready and (ampere or weights):
-            yield note(run.subject, cache.observed, expected="answers compared with BF16", evidence=cache.line)
+            yield note(run.subject, cache.observed, expected=COMPARED, evidence=cache.line)
+    for instance in want.serving.instances if want.serving and ampere else ():
+        asked = str(instance.args.get("kv-cache-dtype", ""))
+        if asked.startswith("fp8"):
+            yield note(f"vllm@{instance.name}", f"kv-cache-dtype {asked} is declared", expected=COMPARED)
+
+
+COMPARED = "auto, or answers compared with those of BF16"
 
 
 @check("vllm.free-memory", remedy=LOOK, consequence_of=INSTALLED)
@@ -171,7 +178,7 @@ def _on_slice(subject: str, mig: str, want: Expectations) -> Iterator[Judgement]
 
 
 @check("vllm.start", remedy=LOOK, consequence_of=(*INSTALLED, *START_CAUSES))
-def start(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+def came_up(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """The last start came as far as serving, or another check tells why not.
 
     "Engine core initialization failed" is never the cause: that stands above it, often from another
@@ -219,7 +226,8 @@ def _went_on(run: Run) -> Judgement:
     if hangs and not run.answers and not (ready and ready.at > hangs.at):
         expected = "Xids, NCCL, PCIe ACS and IOMMU looked at"
         return note(run.subject, hangs.observed, expected=expected, evidence=hangs.line)
-    return came_past(run) or Judgement(run.subject, Verdict.PASS, "it serves")
+    serves = "it serves" if run.answers or run.metrics else "it came as far as serving"
+    return came_past(run) or Judgement(run.subject, Verdict.PASS, serves)
 
 
 def _started(runs: VllmRuns | None, want: Expectations) -> Iterator[tuple[Run, VllmStart]]:

@@ -42,6 +42,8 @@ _BANNER = re.compile(r"vLLM API server version|█.*\bversion \d")
 _STARTING = re.compile(r"systemd: Starting (?:vllm@(?P<unit>[^ ]+?)\.service|vLLM (?P<named>[\w-]+))")
 """Newer versions of systemd name the unit, older ones only its description."""
 
+_UNIT = re.compile(r"vllm@(?P<unit>[^ ]+?)\.service")
+
 _ANSWERED = re.compile(r'"(?:GET|POST|HEAD) \S+ HTTP/1\.[01]" 2')
 
 _STATISTICS = "Running: "
@@ -106,12 +108,19 @@ def _collected(raw: str) -> tuple[str, str]:
         return "", raw
     unit, text = found["unit"].removesuffix(".service"), found["text"]
     if unit in ("systemd", "init.scope"):
-        text = f"systemd: {text}"
-        named = _STARTING.match(text) or re.search(r"vllm@(?P<unit>[^ ]+?)\.service", text)
-        return (next((name for name in named.groups() if name), "") if named else ""), text
+        return _by_systemd(text, names_units=unit == "init.scope")
     if unit.startswith("vllm@"):
         return unit.removeprefix("vllm@"), text
     return (f"{CONTAINER}{unit}" if "|" in raw[: found.start("text")] else ""), text
+
+
+def _by_systemd(text: str, *, names_units: bool) -> tuple[str, str]:
+    """Return what systemd says of a vLLM unit; a journal that does not name units is taken for that of one."""
+    if "vllm" not in text.lower():
+        return "", ""
+    text = f"systemd: {text}"
+    named = (_STARTING.match(text) or _UNIT.search(text)) if names_units else None
+    return next((name for name in named.groups() if name), "") if named else "", text
 
 
 def _bare(line: str) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from qwenhost.facts.registry import parses
 from qwenhost.facts.vllm_lines import starts_in
 from qwenhost.facts.vllm_start import VllmStart, last_start
 from qwenhost.records.bundle import Capture
@@ -30,30 +27,17 @@ LOG = recorded(
 )
 
 
-@dataclass(frozen=True)
-class VllmLog:
-    """The last start of each service in all logs."""
-
-    starts: tuple[VllmStart, ...]
-
-    def merge(self, other: VllmLog) -> VllmLog:
-        """Add the services of another log."""
-        return VllmLog((*self.starts, *other.starts))
+def starts_in_journal(capture: Capture) -> tuple[VllmStart, ...]:
+    """Return the last start of each unit; none where none started since the boot."""
+    return _last_starts(capture.text)
 
 
-@parses(JOURNAL)
-def log_of_journal(capture: Capture) -> VllmLog:
-    """Parse the journal of all units; no entries means that none started since the boot."""
-    return VllmLog(_last_starts(capture.text))
-
-
-@parses(LOG)
-def log_of_file(capture: Capture) -> VllmLog:
-    """Parse a log that somebody kept; raises Unparsable where no line of it is known."""
+def starts_in_file(capture: Capture) -> tuple[VllmStart, ...]:
+    """Return the last start of each service; raises Unparsable where no line of the log is known."""
     found = _last_starts(capture.text)
     if not found:
         raise Unparsable("no line that vLLM's log is known by")
-    return VllmLog(found)
+    return found
 
 
 def _last_starts(text: str) -> tuple[VllmStart, ...]:

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import Source, http
@@ -57,26 +56,14 @@ class Metrics:
         return float(text) if re.fullmatch(r"[\d.]+", text) else None
 
 
-@dataclass(frozen=True)
-class VllmMetrics:
-    """Port -> what the service there counts."""
-
-    pages: Mapping[int, Metrics]
-
-    def merge(self, other: VllmMetrics) -> VllmMetrics:
-        """Add the other ports."""
-        return VllmMetrics({**other.pages, **self.pages})
-
-
-@parses(METRICS)
-def metrics(capture: Capture) -> VllmMetrics:
-    """Parse one page, alone or as the probe brings it."""
+def metrics_of_port(capture: Capture) -> Mapping[int, Metrics]:
+    """Return port -> what the service there counts, of a page alone or as the probe brings it."""
     _, _, port = capture.source.partition(":")
     text = _body(capture.text) if port else capture.text
     sums = _sums(text)
     if "num_requests_running" not in sums:
         raise Unparsable("no metrics of vLLM")
-    return VllmMetrics({int(port or RECORDED): _metrics(sums, dict(_config(text)))})
+    return {int(port or RECORDED): _metrics(sums, dict(_config(text)))}
 
 
 def _body(text: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from qwenhost.facts.registry import ANY, parses
 from qwenhost.facts.vllm import HEALTH, UNITS, VllmUnit, health, units
-from qwenhost.facts.vllm_log import JOURNAL, LOG, log_of_file, log_of_journal
-from qwenhost.facts.vllm_metrics import METRICS, Metrics, metrics
+from qwenhost.facts.vllm_log import JOURNAL, LOG, starts_in_file, starts_in_journal
+from qwenhost.facts.vllm_metrics import METRICS, Metrics, metrics_of_port
 from qwenhost.facts.vllm_start import VllmStart
 from qwenhost.records.bundle import Capture
 
@@ -40,13 +40,13 @@ class VllmRuns:
 @parses(JOURNAL)
 def runs_in_journal(capture: Capture) -> VllmRuns:
     """Take the starts that the journal shows."""
-    return VllmRuns(starts=log_of_journal(capture).starts)
+    return VllmRuns(starts=starts_in_journal(capture))
 
 
 @parses(LOG)
 def runs_in_file(capture: Capture) -> VllmRuns:
     """Take the starts that a log shows."""
-    return VllmRuns(starts=log_of_file(capture).starts)
+    return VllmRuns(starts=starts_in_file(capture))
 
 
 @parses(UNITS)
@@ -64,4 +64,4 @@ def runs_by_health(capture: Capture) -> VllmRuns:
 @parses(METRICS)
 def runs_by_metrics(capture: Capture) -> VllmRuns:
     """Take what a service counts."""
-    return VllmRuns(metrics=metrics(capture).pages)
+    return VllmRuns(metrics=metrics_of_port(capture))

@@ -145,6 +145,17 @@ def test_notes_of_a_start_that_went_on() -> None:
     assert loud(beyond) == {"vllm.context-length": "warn"}
 
 
+def test_a_declared_fp8_cache_is_a_note_on_ampere_only() -> None:
+    cache = replace(CHAT, args={"kv-cache-dtype": "fp8_e5m2"})
+    serving = Serving("0.32.0", "vllm", "q", "/models/q", (cache,), origin="test")
+    for sku, notes in (("a100-sxm4-80gb", 1), ("h100-sxm5", 0)):
+        want = replace(NOTHING, serving=serving, sku=skus()[sku])
+        told = [
+            f for f in found(HEALTHY, want=want) if f.check == "vllm.fp8-on-sm80" and f.verdict is Verdict.NOTE
+        ]
+        assert len(told) == notes
+
+
 def journal(*lines: str) -> Capture:
     text = "".join(f"Tue 2026-12-01 08:00:00 UTC lab-a vllm@chat.service[9]: {line}\n" for line in lines)
     return Capture("vllm-journal", "ok", text)

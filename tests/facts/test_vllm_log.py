@@ -6,7 +6,7 @@ import pytest
 
 from qwenhost.facts.cuda_errors import errors_from_journal
 from qwenhost.facts.registry import sources
-from qwenhost.facts.vllm_log import LOG, log_of_file, log_of_journal
+from qwenhost.facts.vllm_log import LOG, starts_in_file, starts_in_journal
 from qwenhost.facts.vllm_start import VllmStart
 from qwenhost.facts.vllm_wordings import wordings
 from qwenhost.records.bundle import Capture
@@ -79,7 +79,7 @@ FAILED = """\
 
 
 def only_start(text: str) -> VllmStart:
-    (start,) = log_of_file(Capture("vllm-log", "ok", text)).starts
+    (start,) = starts_in_file(Capture("vllm-log", "ok", text))
     return start
 
 
@@ -182,7 +182,7 @@ def test_each_unit_of_a_journal_has_its_own_last_start() -> None:
         + journal(V032, starting="vllm@chat.service - vLLM chat: q...")
         + journal(FAILED, "vllm@code.service", starting="vLLM code: q...")
     )
-    starts = {start.instance: start for start in log_of_journal(Capture("vllm-journal", "ok", text)).starts}
+    starts = {start.instance: start for start in starts_in_journal(Capture("vllm-journal", "ok", text))}
     assert {name: start.state for name, start in starts.items()} == {"chat": "ready", "code": "failed"}
     assert starts["chat"].restarts == 1
 
@@ -192,14 +192,22 @@ def test_a_restart_without_the_words_of_systemd() -> None:
     assert (start.state, start.restarts, start.version) == ("ready", 3, "0.32.0")
 
 
+def test_a_kept_journal_of_one_unit() -> None:
+    text = "".join(f"Dec 01 08:00:00 lab-a vllm-serve[9]: {line}\n" for line in V032.splitlines())
+    other = "Dec 01 08:00:00 lab-a systemd[1]: web.service: Main process exited, code=killed, status=9/KILL\n"
+    own = "Dec 01 08:00:01 lab-a systemd[1]: vllm@chat.service: Main process exited, code=dumped, status=6/ABRT\n"
+    assert only_start(text + other).state == "ready"
+    assert only_start(text + other + own).state == "died"
+
+
 def test_a_process_that_was_killed() -> None:
     killed = journal("vllm@chat.service: Main process exited, code=killed, status=9/KILL", "init.scope")
-    (start,) = log_of_journal(Capture("vllm-journal", "ok", journal(V032) + killed)).starts
+    (start,) = starts_in_journal(Capture("vllm-journal", "ok", journal(V032) + killed))
     assert start.state == "died"
 
 
 def test_a_journal_without_entries() -> None:
-    assert log_of_journal(Capture("vllm-journal", "ok", "-- No entries --\n")).starts == ()
+    assert starts_in_journal(Capture("vllm-journal", "ok", "-- No entries --\n")) == ()
 
 
 def test_a_warning_ends_nothing() -> None:
@@ -209,7 +217,7 @@ def test_a_warning_ends_nothing() -> None:
 
 def test_other_texts_are_no_logs() -> None:
     with pytest.raises(Unparsable):
-        log_of_file(Capture("vllm-log", "ok", "max_model_len: 4096\n"))
+        starts_in_file(Capture("vllm-log", "ok", "max_model_len: 4096\n"))
 
 
 def test_long_service_is_kept_short() -> None:

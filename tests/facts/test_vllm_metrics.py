@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from qwenhost.facts.registry import ANSWERED
-from qwenhost.facts.vllm_metrics import METRICS, metrics, metrics_sources
+from qwenhost.facts.vllm_metrics import METRICS, metrics_of_port, metrics_sources
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 
@@ -35,7 +34,7 @@ vllm:gpu_prefix_cache_hits_total{model_name="q"} 0.0
 
 def test_a_page_of_the_probe() -> None:
     text = json.dumps({"status": 200, "body": NEW})
-    page = metrics(Capture("vllm-metrics:8001", "ok", text)).pages[8001]
+    page = metrics_of_port(Capture("vllm-metrics:8001", "ok", text))[8001]
     assert (page.running, page.waiting, page.preemptions, page.finished) == (4, 0, 2, 42)
     assert (page.prompts_asked, page.prompts_hit) == (1200000, 300000)
     assert (page.block_size, page.concurrency) == (528, 15.058)
@@ -43,7 +42,7 @@ def test_a_page_of_the_probe() -> None:
 
 def test_a_kept_page_of_an_older_version() -> None:
     assert METRICS.recognises(OLD)
-    page = metrics(Capture("vllm-metrics", "ok", OLD)).pages[0]
+    page = metrics_of_port(Capture("vllm-metrics", "ok", OLD))[0]
     assert (page.running, page.waiting, page.preemptions, page.finished) == (5, 7, None, None)
     assert (page.prompts_asked, page.prompts_hit, page.block_size, page.concurrency) == (90, 0, None, None)
 
@@ -51,10 +50,9 @@ def test_a_kept_page_of_an_older_version() -> None:
 @pytest.mark.parametrize("answer", [{"status": 404, "body": "no"}, {"status": 200, "body": "python_info 1.0\n"}])
 def test_no_page(answer: dict[str, object]) -> None:
     with pytest.raises(Unparsable):
-        metrics(Capture("vllm-metrics:8001", "ok", json.dumps(answer)))
+        metrics_of_port(Capture("vllm-metrics:8001", "ok", json.dumps(answer)))
 
 
 def test_asked_on_loopback_only() -> None:
     (source,) = metrics_sources([8001])
     assert (source.kind, source.url) == ("http", "http://127.0.0.1:8001/metrics")
-    assert ANSWERED == ("ok",)
