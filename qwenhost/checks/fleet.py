@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from qwenhost.checks.declare import Judgement, check, judged, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS
 from qwenhost.expectations.peers import majorities
+from qwenhost.expectations.skus import by_device_id
 from qwenhost.facts.board import Board
 from qwenhost.facts.driver import DriverVersions
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernels import RunningKernel
 from qwenhost.facts.memory import Memory
 from qwenhost.facts.pci import PciDevices
-from qwenhost.facts.traits import MIXED, Traits, of_driver, of_firmware, of_hardware, of_kernel
+from qwenhost.facts.traits import MIXED, PRODUCT, Traits, of_driver, of_firmware, of_hardware, of_kernel
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict, by_firmware, by_hand, by_hardware
 from qwenhost.records.peers import Peers
@@ -73,9 +74,27 @@ def hardware(
     """The host has the machine, boards, memory and lanes that its peers have.
 
     Where no product or count is declared, the peers are all there is to tell that a board is missing, that
-    a memory module failed, or that a host is of another kind than its inventory group says.
+    a memory module failed, or that a host is of another kind than its inventory group says. Hosts with GPUs of
+    another product are named, and compared among themselves.
     """
-    yield from _alike(of_hardware(gpus, pci, memory, board), want, Verdict.WARN)
+    own = of_hardware(gpus, pci, memory, board)
+    yield from _alike({name: value for name, value in own.items() if name != PRODUCT}, want, Verdict.WARN)
+    most = want.peers.get(PRODUCT)
+    if most and PRODUCT in own:
+        yield judged(
+            PRODUCT,
+            own[PRODUCT] == most.value,
+            observed=_product(own[PRODUCT]),
+            expected=_product(most.value),
+            otherwise=Verdict.NOTE,
+            origin=most.origin,
+        )
+
+
+def _product(device_id: str) -> str:
+    """Return the board's name, where its PCI device id is known."""
+    sku = by_device_id(device_id)
+    return sku.product if sku else device_id
 
 
 def _alike(own: Traits, want: Expectations, otherwise: Verdict) -> Iterator[Judgement]:

@@ -18,7 +18,10 @@ from qwenhost.workflows.observed import fact_of
 
 
 def peers_of(bundles: Sequence[Bundle]) -> Mapping[str, Peers]:
-    """Return, by host, what most hosts of its product have; nothing for too few hosts to compare."""
+    """Return, by host, what most hosts of its product have, and which product most hosts of the run have.
+
+    Nothing for too few hosts to compare.
+    """
     if len(bundles) < least_members():
         return {}
     traits = {bundle.host: traits_of(bundle) for bundle in bundles}
@@ -27,7 +30,8 @@ def peers_of(bundles: Sequence[Bundle]) -> Mapping[str, Peers]:
         product: majorities([own for own in traits.values() if own.get(PRODUCT, "") == product])
         for product in products
     }
-    return {host: found[own.get(PRODUCT, "")] for host, own in traits.items()}
+    of_all = {name: most for name, most in majorities(list(traits.values())).items() if name == PRODUCT}
+    return {host: {**found[own.get(PRODUCT, "")], **of_all} for host, own in traits.items()}
 
 
 def traits_of(bundle: Bundle) -> Traits:

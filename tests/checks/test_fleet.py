@@ -84,11 +84,16 @@ def test_two_hosts_are_no_fleet(healthy: Bundle, want: Expectations) -> None:
     }
 
 
-def test_hosts_of_another_product_are_not_compared(healthy: Bundle) -> None:
-    other = edited(named(healthy, 9), ("pci", "0x20b2", "0x20b0"))
-    peers = peers_of([*(named(healthy, number) for number in range(3)), only(other, "pci", "dmi")])
+def test_hosts_of_another_product_are_named_and_not_compared(healthy: Bundle) -> None:
+    other = only(edited(named(healthy, 9), ("pci", "0x20b2", "0x20b0"), ("dmi", "HGX", "DGX")), "pci", "dmi")
+    peers = peers_of([*(named(healthy, number) for number in range(3)), other])
     assert peers["gpu-0"]["GPU count"].value == "8"
-    assert peers["gpu-9"] == {}
+    assert set(peers["gpu-9"]) == {"GPU product"}
+    found = {f.subject: f for f in of(examine(other, Expectations(peers=peers["gpu-9"])), "fleet.hardware")}
+    assert found["machine"].verdict.value == "skip"
+    product = found["GPU product"]
+    assert (product.verdict.value, product.observed) == ("note", "NVIDIA A100-SXM4-40GB")
+    assert product.expected == "NVIDIA A100-SXM4-80GB"
 
 
 def test_a_host_whose_driver_is_silent_is_a_consequence_or_silent(healthy: Bundle, want: Expectations) -> None:
