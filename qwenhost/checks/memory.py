@@ -83,7 +83,10 @@ def row_remap_banks(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
     Spares are used up one by one, unseen. The next uncorrectable error in a bank without any cannot be
     repaired, and the board has to be replaced then.
     """
-    yield from _each_that_remaps(gpus, lambda gpu: gpu.banks_without_spare, _banks)
+    parted = tuple(gpu for gpu in gpus.gpus if gpu.mig and gpu.banks_without_spare is None)
+    yield from (skip(gpu.subject, "cannot be read while MIG is on") for gpu in parted)
+    rest = replace(gpus, gpus=tuple(gpu for gpu in gpus.gpus if gpu not in parted))
+    yield from _each_that_remaps(rest, lambda gpu: gpu.banks_without_spare, _banks)
 
 
 def _banks(gpu: Gpu, empty: int) -> Judgement:

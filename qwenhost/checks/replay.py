@@ -26,16 +26,16 @@ def replay(replays: Replays, uptime: Uptime | None, gpus: Gpus | None) -> Iterat
     """
     names = {gpu.bus_id: gpu.subject for gpu in gpus.gpus} if gpus else {}
     for where, count in replays.last().items():
-        subject, rate = names.get(where, f"gpu {where}"), replays.per_minute(where)
-        least = gpu_limit("pcie_replays_least_minutes")
-        if rate is None and uptime and uptime.minutes >= least:
+        rate = replays.per_minute(where)
+        if rate is None and uptime and uptime.minutes >= gpu_limit("pcie_replays_least_minutes"):
             rate = count / uptime.minutes
-        yield _rate(subject, count, rate)
+        yield _rate(names.get(where, f"gpu {where}"), count, rate)
 
 
 def _rate(subject: str, count: int, rate: float | None) -> Judgement:
     most = gpu_limit("pcie_replays_per_minute")
-    if rate is None and count:
+    few = most * gpu_limit("pcie_replays_least_minutes")
+    if rate is None and count > few:
         return note(subject, f"{count} since reset", expected="a second reading, which would tell the rate")
     told = f"{count} since reset" + (f", {rate:.2g} a minute" if rate else "")
     return judged(

@@ -184,6 +184,8 @@ def test_replays_need_time_to_be_a_rate(healthy: Bundle, verdicts: Verdicts) -> 
     many = nvml(healthy, lambda device: device.update(pcie_replay_counter=200), 3)
     assert verdicts(without(many, "uptime"))["pcie.replay"] == "note"
     assert "pcie.replay" not in verdicts(many)
+    few = nvml(healthy, lambda device: device.update(pcie_replay_counter=120), 3)
+    assert "pcie.replay" not in verdicts(without(few, "uptime"))
     just_up = added(without(many, "uptime"), "uptime", "120.00 900.00\n")
     assert verdicts(just_up)["pcie.replay"] == "note"
 
