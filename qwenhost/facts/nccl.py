@@ -47,14 +47,24 @@ class Setting:
 
 @dataclass(frozen=True)
 class NcclSettings:
-    """Variables that were seen, of NCCL and of what it stands on. `unread`: files that could not be read."""
+    """Variables that were seen, of NCCL and of what it stands on. `unread`: files that could not be read.
+
+    `whole`: the files of all services were looked at, so that what is not here is not set.
+    """
 
     settings: tuple[Setting, ...] = ()
     unread: tuple[str, ...] = ()
+    whole: bool = False
 
     def merge(self, other: NcclSettings) -> NcclSettings:
         """Add what another source shows."""
-        return NcclSettings((*self.settings, *other.settings), (*self.unread, *other.unread))
+        return NcclSettings(
+            (*self.settings, *other.settings), (*self.unread, *other.unread), self.whole or other.whole
+        )
+
+    def last(self) -> tuple[Setting, ...]:
+        """Return each variable and value once."""
+        return tuple({(setting.name, setting.value): setting for setting in reversed(self.settings)}.values())
 
 
 @parses(FILES)
@@ -65,7 +75,7 @@ def settings_in_files(capture: Capture) -> NcclSettings:
     if "/proc/version" not in paths:
         raise Unparsable("the listing is empty")
     found = (setting for path, text in paths.items() for setting in _assigned(text, path))
-    return NcclSettings(tuple(found), unread)
+    return NcclSettings(tuple(found), unread, whole=True)
 
 
 @parses(SHELL, trust=1)
