@@ -96,22 +96,15 @@ def _names(
 ) -> Iterator[Judgement]:
     """Judge variables that name interfaces and HCAs; an exclusion that fits nothing does no harm."""
     hcas = tuple({port.device for port in ports.ports}) if ports else ()
+    there = {name: interfaces.names if interfaces else () for name in INTERFACES} | {"NCCL_IB_HCA": hcas}
     for setting in settings.last() if settings else ():
-        there, whole = (), False
-        if setting.name in INTERFACES and interfaces:
-            there, whole = interfaces.names, INTERFACES[setting.name]
-        elif setting.name == "NCCL_IB_HCA":
-            there = hcas
-        if (
-            there
-            and setting.value
-            and not setting.value.startswith("^")
-            and not _fits(setting.value, there, whole)
-        ):
+        names = there.get(setting.name, ())
+        excludes = setting.value.startswith("^") or not setting.value
+        if names and not excludes and not _fits(setting.value, names, INTERFACES.get(setting.name, False)):
             yield Judgement(
                 f"{setting.name}={setting.value}",
                 Verdict.WARN,
-                f"names none of {', '.join(sorted(there))}",
+                f"names none of {', '.join(sorted(names))}",
                 "a name of this host",
                 evidence=_evidence(setting),
             )

@@ -22,6 +22,7 @@ FILES = replace(
         "/etc/nccl.conf",
         "/etc/environment",
         f"{CONFIG}/*.env",
+        "/etc/systemd/system/vllm*.service",
         "/etc/systemd/system/vllm*.service.d/*.conf",
         "/proc/version",
     ),

@@ -23,6 +23,9 @@ SERIALS = (
 )
 """How JSON, XML and plain text of the driver, lspci and dmidecode name a serial number."""
 
+SECRET = re.compile(r"(\b\w*(?:TOKEN|SECRET|PASSWORD|API_KEY)\w*=\\?[\"']?)[^\s\"'\\]+")
+"""A variable of a service's environment file, as it stands there and within JSON."""
+
 SHORTEST_SERIAL = 6
 """Shorter values are counters and enumerations, and occur everywhere."""
 
@@ -55,6 +58,7 @@ class Scrubber:
         """Return `text` without what identifies the host."""
         for word in sorted(self.words, key=len, reverse=True):
             text = re.sub(rf"(?<![\w]){re.escape(word)}(?![\w])", self.words[word], text)
+        text = SECRET.sub(r"\g<1>REMOVED", text)
         text = UUID.sub(self._numbered("uuid", "00000000-0000-4000-8000-{:012x}"), text)
         text = MAC.sub(self._numbered("mac", "02:00:00:00:00:{:02x}"), text)
         text = IPV6.sub(self._address("ipv6", "2001:db8::{:x}"), text)
