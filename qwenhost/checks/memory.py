@@ -8,15 +8,18 @@ from typing import Any
 
 from qwenhost.checks.declare import Judgement, check, judged, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each_outside_mig
+from qwenhost.expectations.gpu_limits import gpu_limit
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict, by_hand, by_hardware
 
+_RESET = by_hand("Drain the GPU and reset it (nvidia-smi -r -i GPU), or reboot in the next window.")
+
 
 @check(
     "memory.row-remap-pending",
-    remedy=by_hand("Drain the GPU and reset it (nvidia-smi -r -i GPU), or reboot in the next window."),
+    remedy=_RESET,
     consequence_of=DRIVER_ANSWERS,
 )
 def row_remap_pending(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
@@ -28,17 +31,24 @@ def row_remap_pending(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
     known = {gpu.bus_id for gpu in gpus.gpus if gpu.remap_pending is not None} if gpus else set()
     yield from _from_log(kernel, 63, Verdict.WARN, known)
     if gpus:
-        yield from _each_that_remaps(gpus, lambda gpu: gpu.remap_pending, _pending)
+        yield from _each_that_remaps(gpus, _waiting, _pending)
 
 
-def _pending(gpu: Gpu, waits: bool) -> Judgement:
-    return judged(
-        gpu.subject,
-        not waits,
-        observed="pending" if waits else "none",
-        expected="none",
-        otherwise=Verdict.WARN,
-    )
+def _waiting(gpu: Gpu) -> tuple[str, ...] | None:
+    """Name the repairs that wait for a reset; None where none of them is told of."""
+    told = {
+        "pending": gpu.remap_pending,
+        "channel repair pending": gpu.channel_repair_pending,
+        "TPC repair pending": gpu.tpc_repair_pending,
+    }
+    if all(waits is None for waits in told.values()):
+        return None
+    return tuple(name for name, waits in told.items() if waits)
+
+
+def _pending(gpu: Gpu, waiting: tuple[str, ...]) -> Judgement:
+    observed = ", ".join(waiting) or "none"
+    return judged(gpu.subject, not waiting, observed=observed, expected="none", otherwise=Verdict.WARN)
 
 
 def _from_log(
@@ -69,7 +79,9 @@ def row_remap_failure(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterato
 
 
 def _failed(gpu: Gpu, failed: bool) -> Judgement:
-    return judged(gpu.subject, not failed, observed="failed" if failed else "none failed", expected="none failed")
+    beyond = bool(gpu.unrepairable_memory)
+    observed = "failed" if failed else "unrepairable memory" if beyond else "none failed"
+    return judged(gpu.subject, not failed and not beyond, observed=observed, expected="none failed")
 
 
 @check(
@@ -97,13 +109,44 @@ def _banks(gpu: Gpu, empty: int) -> Judgement:
 
 
 def _each_that_remaps(
-    gpus: Gpus, value: Callable[[Gpu], int | bool | None], judge: Callable[[Gpu, Any], Judgement]
+    gpus: Gpus, value: Callable[[Gpu], Any], judge: Callable[[Gpu, Any], Judgement]
 ) -> Iterator[Judgement]:
     """As `each_outside_mig`, for boards that have spare rows; others were asked and have none."""
     without = tuple(gpu for gpu in gpus.gpus if gpu.remaps_rows is False and not gpu.mig)
     yield from (skip(gpu.subject, "this board has no spare rows") for gpu in without)
     rest = replace(gpus, gpus=tuple(gpu for gpu in gpus.gpus if gpu not in without))
     yield from each_outside_mig(rest, value, judge)
+
+
+@check(
+    "memory.retired-pages",
+    remedy=by_hardware("Plan the replacement of the board: run the field diagnostic in the next window."),
+    consequence_of=DRIVER_ANSWERS,
+)
+def retired_pages(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
+    """Boards before Ampere have set aside few pages of memory, and none waits for a reset.
+
+    They have no spare rows: a page with errors is no longer used after the next reset. The maker takes a
+    board back when there are too many. A100 and later boards replace rows instead.
+    """
+    for gpu in gpus.answering:
+        told = (gpu.retired_pages_corrected, gpu.retired_pages_uncorrected)
+        if gpu.remaps_rows or gpu.mig or (want.sku and want.sku.ecc == "row-remap"):
+            yield skip(gpu.subject, "this board replaces rows, not pages")
+        elif any(count is not None for count in told):
+            yield _retired(gpu, sum(count or 0 for count in told))
+        elif gpu.ecc is not True and gpu.performance_state is not None:
+            yield skip(gpu.subject, "ECC is off, or the board has none")
+
+
+def _retired(gpu: Gpu, pages: int) -> Judgement:
+    most = gpu_limit("retired_pages")
+    if gpu.retirement_pending and pages < most:
+        return Judgement(
+            gpu.subject, Verdict.WARN, f"{pages}, and more after a reset", "none pending", remedy=_RESET
+        )
+    verdict = Verdict.PASS if pages < most else Verdict.WARN
+    return Judgement(gpu.subject, verdict, f"{pages} pages", f"fewer than {most}")
 
 
 @check(

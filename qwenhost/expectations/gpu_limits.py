@@ -15,6 +15,7 @@ _NAMES = frozenset(
         "temperature_near_celsius",
         "power_held_percent",
         "memory_unexplained_mib",
+        "retired_pages",
         "pcie_replays_per_minute",
         "pcie_replays_least_minutes",
     }

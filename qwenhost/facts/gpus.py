@@ -99,6 +99,14 @@ class Gpu:
     ecc_uncorrected_volatile: int | None = None
     ecc_uncorrected_aggregate: int | None = None
     sram_threshold_exceeded: bool | None = None
+    channel_repair_pending: bool | None = None
+    """Repairs that newer drivers make at the next reset, and what they cannot repair (from driver 580 on)."""
+    tpc_repair_pending: bool | None = None
+    unrepairable_memory: bool | None = None
+    retired_pages_corrected: int | None = None
+    """Pages set aside after repeated corrected errors, and after one uncorrected: boards before Ampere."""
+    retired_pages_uncorrected: int | None = None
+    retirement_pending: bool | None = None
     remaps_rows: bool | None = None
     """False: the driver was asked, and this board, or MIG mode, has no row remapping to tell of."""
     remap_pending: bool | None = None

@@ -69,6 +69,9 @@ FIELD_VALUES = {
     "recovery_action": 230,  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
     "temperature_tlimit_slowdown_celsius": 194,  # NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT
     "temperature_tlimit_gpu_max_celsius": 196,  # NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT
+    "retired_pages_corrected": 29,  # NVML_FI_DEV_RETIRED_SBE
+    "retired_pages_uncorrected": 30,  # NVML_FI_DEV_RETIRED_DBE
+    "retired_pages_pending": 31,  # NVML_FI_DEV_RETIRED_PENDING
     "nvlink_crc_flit_errors": 38,  # NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL
     "nvlink_crc_data_errors": 45,  # NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL
     "nvlink_replay_errors": 52,  # NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL

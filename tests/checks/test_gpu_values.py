@@ -32,6 +32,10 @@ FAULTS = [
     pytest.param({"ecc_mode_current": 0, "ecc_mode_pending": 0}, "memory.ecc-mode", "warn", id="ecc off"),
     pytest.param({"ecc_mode_pending": 0}, "memory.ecc-mode", "note", id="ecc changes with the next reset"),
     pytest.param({"row_remapper_banks": {"low": 0, "none": 2}}, "memory.row-remap-banks", "warn", id="no spares"),
+    pytest.param(
+        {"remapped_rows": {"pending": 1, "failure": 0}}, "memory.row-remap-pending", "warn", id="pending"
+    ),
+    pytest.param({"remapped_rows": {"pending": 0, "failure": 1}}, "memory.row-remap-failure", "fail", id="failed"),
     pytest.param({"row_remapper_banks": {"low": 3, "none": 0}}, "memory.row-remap-banks", "note", id="few spares"),
     pytest.param({"sram_errors": {"threshold_exceeded": 1}}, "memory.sram-threshold", "fail", id="sram"),
     pytest.param(
@@ -188,6 +192,65 @@ def test_replays_need_time_to_be_a_rate(healthy: Bundle, verdicts: Verdicts) -> 
     assert "pcie.replay" not in verdicts(without(few, "uptime"))
     just_up = added(without(many, "uptime"), "uptime", "120.00 900.00\n")
     assert verdicts(just_up)["pcie.replay"] == "note"
+
+
+@pytest.mark.parametrize(
+    ("line", "check", "verdict"),
+    [
+        ("Channel Repair Pending", "memory.row-remap-pending", "warn"),
+        ("TPC Repair Pending", "memory.row-remap-pending", "warn"),
+        ("Unrepairable Memory", "memory.row-remap-failure", "fail"),
+    ],
+)
+def test_repairs_that_newer_drivers_tell(
+    healthy: Bundle, verdicts: Verdicts, line: str, check: str, verdict: str
+) -> None:
+    text = healthy.of("nvidia-smi-q")[0].text
+    for answer, expected in (("No", None), ("Yes", verdict)):
+        told = text.replace("    Retired Pages\n", f"        {line}    : {answer}\n    Retired Pages\n")
+        assert told != text
+        assert verdicts(added(without(healthy, "nvidia-smi-q"), "nvidia-smi-q", told)).get(check) == expected
+
+
+RETIRED = """\
+Attached GPUs : 1
+GPU 00000000:4E:00.0
+    Product Name                  : Tesla V100-SXM2-32GB
+    Performance State             : P0
+    Ecc Mode
+        Current                   : Enabled
+        Pending                   : Enabled
+    Retired Pages
+        Single Bit ECC            : {}
+        Double Bit ECC            : {}
+        Pending Page Blacklist    : {}
+    Remapped Rows                 : N/A
+"""
+
+
+@pytest.mark.parametrize(
+    ("corrected", "uncorrected", "pending", "verdict"),
+    [("0", "0", "No", None), ("12", "3", "No", None), ("12", "3", "Yes", "warn"), ("50", "13", "No", "warn")],
+)
+def test_pages_of_boards_before_ampere(
+    healthy: Bundle, verdicts: Verdicts, corrected: str, uncorrected: str, pending: str, verdict: str | None
+) -> None:
+    v100 = Expectations(sku=skus()["v100-sxm2-32gb"])
+    bundle = added(only(healthy), "nvidia-smi-q", RETIRED.format(corrected, uncorrected, pending))
+    found = verdicts(bundle, v100)
+    assert found.get("memory.retired-pages") == verdict
+    assert not {"memory.row-remap-pending", "memory.row-remap-failure", "memory.row-remap-banks"} & set(found)
+
+
+def test_pages_by_nvml(healthy: Bundle, verdicts: Verdicts) -> None:
+    fields = {
+        "remapped_rows": {"error": "NOT_SUPPORTED"},
+        "retired_pages_corrected": 2,
+        "retired_pages_uncorrected": 1,
+        "retired_pages_pending": 1,
+    }
+    bundle = without(nvml(healthy, lambda device: device.update(fields)), *SOURCES)
+    assert verdicts(bundle, Expectations(sku=skus()["t4"]))["memory.retired-pages"] == "warn"
 
 
 def test_mig_without_instances(healthy: Bundle, verdicts: Verdicts) -> None:

@@ -183,6 +183,9 @@ def test_every_function_is_one_that_pynvml_has() -> None:
         "recovery_action": pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION,
         "temperature_tlimit_slowdown_celsius": pynvml.NVML_FI_DEV_TEMPERATURE_SLOWDOWN_TLIMIT,
         "temperature_tlimit_gpu_max_celsius": pynvml.NVML_FI_DEV_TEMPERATURE_GPU_MAX_TLIMIT,
+        "retired_pages_corrected": pynvml.NVML_FI_DEV_RETIRED_SBE,
+        "retired_pages_uncorrected": pynvml.NVML_FI_DEV_RETIRED_DBE,
+        "retired_pages_pending": pynvml.NVML_FI_DEV_RETIRED_PENDING,
         "nvlink_crc_flit_errors": pynvml.NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL,
         "nvlink_crc_data_errors": pynvml.NVML_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL,
         "nvlink_replay_errors": pynvml.NVML_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL,
@@ -191,7 +194,7 @@ def test_every_function_is_one_that_pynvml_has() -> None:
     for place, name in enumerate(("REPLAY", "RECOVERY", "CRC_FLIT", "CRC_DATA")):
         assert fields.LINK_ERRORS[place] == name.lower()
         assert getattr(pynvml, f"NVML_NVLINK_ERROR_DL_{name}") == place
-    assert fields.SPARES == tuple(name for name, _ in pynvml.c_nvmlRowRemapperHistogramValues._fields_)
+    assert tuple(name for name, _ in pynvml.c_nvmlRowRemapperHistogramValues._fields_) == fields.SPARES
     assert pynvml.NVML_P2P_CAPS_INDEX_NVLINK == fields.P2P_CAPS_INDEX_NVLINK
 
 

@@ -117,6 +117,7 @@ KEYS: dict[str, tuple[Reader, tuple[str, ...]]] = {
             "gpu power readings/gpu ceiling power limit/current power limit",
             "gpu power readings/current power limit",
             "power readings/enforced power limit",
+            "gpu_power_readings/gpu_ceiling_power_limit/current_power_limit",
             "gpu_power_readings/current_power_limit",
             "power_readings/enforced_power_limit",
             "power_readings/power_limit",
@@ -128,6 +129,7 @@ KEYS: dict[str, tuple[Reader, tuple[str, ...]]] = {
             "gpu power readings/gpu ceiling power limit/default power limit",
             "gpu power readings/default power limit",
             "power readings/default power limit",
+            "gpu_power_readings/gpu_ceiling_power_limit/default_power_limit",
             "gpu_power_readings/default_power_limit",
             "power_readings/default_power_limit",
         ),
@@ -175,6 +177,28 @@ KEYS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "sram_threshold_exceeded": (
         flag,
         ("ecc errors/aggregate/sram threshold exceeded", "ecc_errors/aggregate/sram_threshold_exceeded"),
+    ),
+    "channel_repair_pending": (
+        flag,
+        ("ecc errors/channel repair pending", "ecc_errors/channel_repair_pending"),
+    ),
+    "tpc_repair_pending": (flag, ("ecc errors/tpc repair pending", "ecc_errors/tpc_repair_pending")),
+    "unrepairable_memory": (flag, ("ecc errors/unrepairable memory", "ecc_errors/unrepairable_memory")),
+    "retired_pages_corrected": (
+        number,
+        ("retired pages/single bit ecc", "retired_pages/multiple_single_bit_retirement/retired_count"),
+    ),
+    "retired_pages_uncorrected": (
+        number,
+        ("retired pages/double bit ecc", "retired_pages/double_bit_retirement/retired_count"),
+    ),
+    "retirement_pending": (
+        flag,
+        (
+            "retired pages/pending page blacklist",
+            "retired_pages/pending_blacklist",
+            "retired_pages/pending_retirement",
+        ),
     ),
     "remaps_rows": (_there, ("remapped rows", "remapped_rows")),
     "remap_pending": (flag, ("remapped rows/pending", "remapped_rows/remapped_row_pending")),

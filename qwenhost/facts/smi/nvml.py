@@ -57,6 +57,7 @@ def _gpu(device: Device) -> Gpu:
         slowdowns=_slowdowns(get(device, "clocks_event_reasons")),
         ecc=_flag(get(device, "ecc_mode_current")),
         ecc_pending=_flag(get(device, "ecc_mode_pending")),
+        retirement_pending=_flag(get(device, "retired_pages_pending")),
         sram_threshold_exceeded=_flag((get(device, "sram_errors") or {}).get("threshold_exceeded")),
         remaps_rows=_remaps(device),
         remap_pending=_flag(rows.get("pending")),
@@ -103,6 +104,8 @@ _SAME = {
     "clock_default_mhz": "clock_default_application_graphics_mhz",
     "ecc_uncorrected_volatile": "ecc_uncorrected_volatile",
     "ecc_uncorrected_aggregate": "ecc_uncorrected_aggregate",
+    "retired_pages_corrected": "retired_pages_corrected",
+    "retired_pages_uncorrected": "retired_pages_uncorrected",
     "numa_node": "numa_node",
 }
 
