@@ -96,7 +96,7 @@ def _names(
 ) -> Iterator[Judgement]:
     """Judge variables that name interfaces and HCAs; an exclusion that fits nothing does no harm."""
     hcas = tuple({port.device for port in ports.ports}) if ports else ()
-    there = {name: interfaces.names if interfaces else () for name in INTERFACES} | {"NCCL_IB_HCA": hcas}
+    there = dict.fromkeys(INTERFACES, interfaces.names if interfaces else ()) | {"NCCL_IB_HCA": hcas}
     for setting in settings.last() if settings else ():
         names = there.get(setting.name, ())
         excludes = setting.value.startswith("^") or not setting.value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
@@ -14,19 +13,19 @@ from qwenhost.facts.gpus import Gpus
 from qwenhost.facts.kernel_log import KernelEvent, KernelEvents
 from qwenhost.facts.link_errors import LinkErrors
 from qwenhost.facts.nvlink import GpuLinks, NvLinks
-from qwenhost.facts.topology import Topology
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict, by_hand, by_hardware
 
 HOST = "host"
 
-_CAUSES = (*DRIVER_ANSWERS, "gpu.on-bus", "gpu.count", "fabric.running", "fabric.switches")
+CAUSES = (*DRIVER_ANSWERS, "gpu.on-bus", "gpu.count", "fabric.running", "fabric.switches")
+"""What explains that GPUs are not joined."""
 
 
 @check(
     "nvlink.links",
     remedy=by_hardware("Reset the GPUs or reboot; if the link stays down, service baseboard, board or bridge."),
-    consequence_of=_CAUSES,
+    consequence_of=CAUSES,
 )
 def links(nvlinks: NvLinks, gpus: Gpus | None, want: Expectations) -> Iterator[Judgement]:
     """Every NVLink that the product has is up.
@@ -45,16 +44,17 @@ def links(nvlinks: NvLinks, gpus: Gpus | None, want: Expectations) -> Iterator[J
         elif (
             want.sku
             and want.sku.nvlink_links is not None
-            and (not _bridged_form(want) or not want.sku.nvlink_links)
+            and (not bridged_form(want) or not want.sku.nvlink_links)
         ):
             yield _against(gpu, want.sku.nvlink_links, want.sku.origin, bool(gpus and gpus.virtual))
-        elif want.sku and _bridged_form(want) and _declared(gpu.index, want):
+        elif want.sku and bridged_form(want) and _declared(gpu.index, want):
             yield _against(gpu, want.sku.nvlink_links or most, "inventory: bridged pairs", False)
         else:
             yield _against_peers(gpu, most, want)
 
 
-def _bridged_form(want: Expectations) -> bool:
+def bridged_form(want: Expectations) -> bool:
+    """Tell whether it is a card, which has NVLink only where bridges are fitted."""
     return want.sku is not None and not want.sku.form.startswith("sxm")
 
 
@@ -81,10 +81,10 @@ def _against(gpu: GpuLinks, expected: int, origin: str, virtual: bool) -> Judgem
 
 def _against_peers(gpu: GpuLinks, most: int, want: Expectations) -> Judgement:
     """Judge without a product's figure: by the links that the GPU lists itself, and by its peers."""
-    if not gpu.up and (_bridged_form(want) or (most == 0 and "SXM" not in gpu.name)):
+    if not gpu.up and (bridged_form(want) or (most == 0 and "SXM" not in gpu.name)):
         return note(gpu.subject, f"{_told(gpu)}: no bridge, or none in use")
     lacking = bool(gpu.down) or len(gpu.up) < most
-    worst = Verdict.WARN if _bridged_form(want) else Verdict.FAIL
+    worst = Verdict.WARN if bridged_form(want) else Verdict.FAIL
     return judged(
         gpu.subject,
         not lacking and most > 0,
@@ -110,66 +110,6 @@ def _ranges(numbers: tuple[int, ...]) -> str:
         else:
             parts.append([number])
     return ", ".join(f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in parts)
-
-
-@check(
-    "nvlink.topology",
-    remedy=by_hand("Look at nvlink.links and the fabric manager's log; restart it, then reboot."),
-    consequence_of=(*_CAUSES, "nvlink.links"),
-)
-def topology(matrix: Topology, gpus: Gpus | None, want: Expectations) -> Iterator[Judgement]:
-    """All GPU pairs that NVLink should join are joined, with all their links.
-
-    Where a pair shows SYS, NODE, PHB, PXB or PIX in place of NV12, NCCL goes through PCIe and host memory.
-    """
-    if len(matrix.gpus) < 2:
-        yield skip(HOST, "one GPU")
-    elif gpus and any(gpu.mig for gpu in gpus.gpus):
-        yield skip(HOST, "MIG is on")
-    elif want.bridged_pairs and _bridged_form(want):
-        yield from _bridges(matrix, want)
-    else:
-        yield from _mesh(matrix, _expected_cell(matrix, want), want)
-
-
-def _expected_cell(matrix: Topology, want: Expectations) -> str | None:
-    """Return the product's cell for this many GPUs, or, without one, what at least half of the pairs have."""
-    declared = want.sku.nvlink_matrix.get(want.gpus or len(matrix.gpus)) if want.sku else None
-    if declared:
-        return declared
-    cell, times = Counter(matrix.cells.values()).most_common(1)[0]
-    return cell if cell.startswith("NV") and times * 2 >= len(matrix.cells) else None
-
-
-def _bridges(matrix: Topology, want: Expectations) -> Iterator[Judgement]:
-    full = f"NV{want.sku.nvlink_links}" if want.sku and want.sku.nvlink_links else "NV12"
-    for one, two in want.bridged_pairs:
-        cell = matrix.cells.get((one, two))
-        held = None if cell is None else cell == full
-        yield judged(
-            f"gpu{one}-gpu{two}", held, observed=cell or "", expected=full, origin="inventory: bridged pairs"
-        )
-
-
-def _mesh(matrix: Topology, expected: str | None, want: Expectations) -> Iterator[Judgement]:
-    if expected is None:
-        joined = sorted({cell for cell in matrix.cells.values() if cell.startswith("NV")})
-        kinds = ", ".join(joined) or "PCIe only"
-        lacking = want.sku is not None and want.sku.form.startswith("sxm") and not joined
-        worst = Verdict.WARN if lacking else Verdict.NOTE
-        yield Judgement(HOST, worst, kinds, "no expectation for this product and GPU count")
-        return
-    wrong = {pair: cell for pair, cell in matrix.cells.items() if cell != expected and pair[0] < pair[1]}
-    counts = Counter(gpu for pair in wrong for gpu in pair)
-    alone = [gpu for gpu, times in counts.items() if times == len(matrix.gpus) - 1]
-    for gpu in sorted(alone):
-        cells = ", ".join(sorted(set(matrix.peers(gpu).values())))
-        yield Judgement(f"gpu{gpu} with every peer", Verdict.FAIL, cells, expected)
-    for (one, two), cell in wrong.items():
-        if one not in alone and two not in alone:
-            yield Judgement(f"gpu{one}-gpu{two}", Verdict.FAIL, cell, expected)
-    if not wrong:
-        yield Judgement(HOST, Verdict.PASS, f"{expected} between all {len(matrix.gpus)} GPUs", expected)
 
 
 @check(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, note, skip
+from qwenhost.checks.virtual import virtual
 from qwenhost.facts.acs import AcsLines
 from qwenhost.facts.gpus import Gpus
 from qwenhost.facts.iommu import TRANSLATING, Iommu
@@ -39,7 +40,7 @@ def acs(
     NCCL hangs without a word. Virtual machines need it; bare metal does not.
     """
     redirecting = _redirecting(pci)
-    if _virtual(pci, gpus, iommu):
+    if virtual(pci, gpus, iommu):
         yield skip(HOST, VIRTUAL)
     elif _alone(pci, gpus, matrix) and not (ports and ports.any):
         yield skip(HOST, "one GPU, and no HCA")
@@ -107,7 +108,7 @@ def translation(
     loses data or hangs. A virtual machine does not see the IOMMU that counts.
     """
     mild = _all_nvlink(matrix) and not (ports and ports.any)
-    if _virtual(pci, gpus, iommu):
+    if virtual(pci, gpus, iommu):
         yield skip(HOST, "a virtual machine: the hypervisor's IOMMU is not seen here")
     elif _alone(pci, gpus, matrix) and not (ports and ports.any):
         yield skip(HOST, "one GPU, and no HCA")
@@ -131,10 +132,6 @@ def _mode(iommu: Iommu, pci: PciDevices | None, otherwise: Verdict) -> Iterator[
         )
     elif iommu.on and iommu.translates:
         yield Judgement(HOST, otherwise, "translates", "pass-through, or off", evidence=evidence)
-
-
-def _virtual(pci: PciDevices | None, gpus: Gpus | None, iommu: Iommu | None) -> bool:
-    return bool((pci and pci.virtual) or (gpus and gpus.virtual) or (iommu and iommu.hypervisor))
 
 
 def _alone(pci: PciDevices | None, gpus: Gpus | None, matrix: Topology | None) -> bool:
