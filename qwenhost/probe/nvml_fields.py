@@ -30,6 +30,7 @@ SIMPLE = {
     "power_usage_milliwatts": "nvmlDeviceGetPowerUsage",
     "clocks_event_reasons": "nvmlDeviceGetCurrentClocksThrottleReasons",  # also in drivers before 535
     "temperature_margin_celsius": "nvmlDeviceGetMarginTemperature",
+    "virtualization_mode": "nvmlDeviceGetVirtualizationMode",
     "numa_node": "nvmlDeviceGetNumaNodeId",
     "gsp_firmware_version": "nvmlDeviceGetGspFirmwareVersion",
 }

@@ -35,6 +35,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"qwenhost_hugepages": {"4M": 1}}, "unknown"),
     ({"qwenhost_hugepages": {"2M": {}}}, "names no NUMA node"),
     ({"qwenhost_driver_version": "new"}, "no version"),
+    ({"qwenhost_ecc": "off"}, "neither true nor false"),
     (BOARD | {"qwenhost_mig": {0: "4g.40gb x2"}}, "at most 1 fit"),
     (BOARD | {"qwenhost_mig": {0: "3g.40gb x2, 1g.10gb"}}, "no placement"),
     (BOARD | {"qwenhost_mig": {0: "5g.50gb"}}, "no profile 5g.50gb"),
@@ -92,6 +93,11 @@ def test_the_board_is_found_by_its_pci_id_only() -> None:
     assert getattr(resolve(read_declared({}, "h"), ["20b2"]).sku, "name", "") == "a100-sxm4-80gb"
     assert resolve(read_declared({}, "h"), ["20b2", "20b0"]).sku is None
     assert resolve(read_declared({}, "h"), ["ffff"]).sku is None
+
+
+def test_ecc_is_as_declared() -> None:
+    assert resolve(read_declared({"qwenhost_ecc": False}, "gpu1")).ecc is False
+    assert resolve(read_declared({}, "gpu1")).ecc is None
 
 
 def test_the_inventory_wins_over_the_profile_and_says_so() -> None:

@@ -194,6 +194,15 @@ def test_the_table_counts_uncorrected_errors() -> None:
     assert [gpu.ecc for gpu in found] == [True, False, None]
 
 
+@pytest.mark.parametrize(
+    ("mode", "word", "virtual"),
+    [(0, None, False), (1, "pass-through", True), ({"error": "NOT_SUPPORTED"}, None, False)],
+)
+def test_a_virtual_machine_is_told_by_nvml_too(mode: Any, word: str | None, virtual: bool) -> None:
+    gpu = nvml(virtualization_mode=mode)
+    assert (gpu.virtualization, gpu.virtual) == (word, virtual)
+
+
 WARNING = "WARNING: infoROM is corrupted at gpu 0000:4E:00.0"
 
 

@@ -17,6 +17,9 @@ Device = Mapping[str, Any]
 _RECOVERY = {0: "none", 1: "gpu reset", 2: "node reboot", 3: "drain p2p", 4: "drain and reset"}
 """nvmlDeviceGpuRecoveryAction_t (nvml.h)."""
 
+_VIRTUALIZATION = {1: "pass-through", 2: "vgpu", 3: "host vgpu", 4: "host vsga"}
+"""nvmlGpuVirtualizationMode_t (nvml.h); 0 is none."""
+
 LOST = ("GPU_IS_LOST", "RESET_REQUIRED", "UNKNOWN")
 """NVML errors in place of a device that mean that the GPU itself does not answer."""
 
@@ -66,6 +69,7 @@ def _gpu(device: Device) -> Gpu:
         banks_low_on_spares=banks.get("low"),
         banks_without_spare=banks.get("none"),
         inforom_valid=_inforom(device),
+        virtualization=_VIRTUALIZATION.get(get(device, "virtualization_mode")),
         mig=_flag(get(device, "mig_mode_current")),
         mig_pending=_flag(get(device, "mig_mode_pending")),
         cpu_affinity=_indices(get(device, "cpu_affinity")),

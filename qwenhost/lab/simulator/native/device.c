@@ -81,6 +81,7 @@ int nvmlDeviceGetInforomVersion(Handle *handle, int object, char *out, unsigned 
 }
 
 int nvmlDeviceValidateInforom(Handle *handle) { DEVICE(handle) return OK; }
+int nvmlDeviceGetVirtualizationMode(Handle *handle, unsigned *out) { DEVICE(handle) *out = 0; return OK; }
 
 int nvmlDeviceGetGspFirmwareVersion(Handle *handle, char *out)
 {
