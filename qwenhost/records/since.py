@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class Past:
     """An alarm (fail or warn) on a subject, with its history. Times are ISO 8601 UTC.
 
+    `cause`: the check that it is a consequence of, as far as this run told; such an alarm is remembered, not told.
     `runs` counts the runs that saw it, `was` is the verdict of the run before where that differs.
     `step` is the act that is advised now, such as "reboot", with the run and boot since which it is; empty
     for an alarm whose advice does not escalate.
@@ -21,6 +22,7 @@ class Past:
     last_seen_at: str
     runs: int = 1
     was: str = ""
+    cause: str = ""
     step: str = ""
     step_at: str = ""
     step_boot: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,6 +15,8 @@ ALARMS = (Verdict.WARN, Verdict.FAIL)
 NOT_JUDGED = (Verdict.UNKNOWN, Verdict.SKIP)
 
 NUMBERED = re.compile(r"\bgpu\d+ (?=[0-9a-f]{4}:)")
+
+Key = tuple[str, str]
 
 RESET = "reset"
 REBOOT = "reboot"
@@ -28,44 +30,41 @@ def compare(
     `at`: time of this run, ISO 8601 UTC. `boot`: id of the host's boot, empty where it was not seen.
     """
     known = {_key(past.check, past.subject): past for past in before.alarms} if before else {}
-    now = {key: _seen(finding, known.get(key), at, boot) for key, finding in _alarms(report, known).items()}
+    now = {key: _seen(finding, known.get(key), at, boot) for key, finding in _alarms(report).items()}
     left = [past for key, past in known.items() if key not in now]
     unseen = tuple(past for past in left if _unjudged(past, report.findings) and not _forgotten(past, at))
     told = replace(report, findings=tuple(_advised(finding, now) for finding in report.findings))
     if before is not None:
-        told = replace(told, since=_since(before, now.values(), known, left, unseen))
+        told = replace(told, since=_since(before, now, known, unseen))
     return told, Remembered(at, (*now.values(), *unseen))
 
 
-def _key(check: str, subject: str) -> tuple[str, str]:
+def _key(check: str, subject: str) -> Key:
     """Return what tells alarms apart: a GPU with a bus id is that one, whatever number the driver gives it."""
     return check, NUMBERED.sub("gpu ", subject)
 
 
-def _alarms(report: HostReport, known: Collection[tuple[str, str]]) -> dict[tuple[str, str], Finding]:
-    """Return the worst alarm per check and subject; a consequence counts only where it was an alarm before."""
-    found: dict[tuple[str, str], Finding] = {}
-    for finding in sorted(report.findings, key=lambda finding: finding.verdict is Verdict.FAIL):
+def _alarms(report: HostReport) -> dict[Key, Finding]:
+    """Return the worst alarm per check and subject."""
+    found: dict[Key, Finding] = {}
+    for finding in report.findings:
         key = _key(finding.check, finding.subject)
-        if finding.verdict in ALARMS and (not finding.cause or key in known):
+        if finding.verdict is Verdict.FAIL or (finding.verdict is Verdict.WARN and key not in found):
             found[key] = finding
     return found
 
 
 def _since(
-    before: Remembered,
-    now: Collection[Past],
-    known: Collection[tuple[str, str]],
-    left: Iterable[Past],
-    unseen: tuple[Past, ...],
+    before: Remembered, now: Mapping[Key, Past], known: Mapping[Key, Past], unseen: tuple[Past, ...]
 ) -> Since:
-    new = tuple(past for past in now if _key(past.check, past.subject) not in known)
+    """Sort the alarms. What was and is a consequence only is told under its cause, and not here."""
+    told = [key for key in {**known, **now} if any(key in run and not run[key].cause for run in (known, now))]
     return Since(
         examined_at=before.examined_at,
-        new=new,
-        gone=tuple(past for past in left if past not in unseen),
-        unchanged=tuple(past for past in now if past not in new),
-        unseen=unseen,
+        new=tuple(now[key] for key in told if key not in known),
+        gone=tuple(known[key] for key in told if key not in now and known[key] not in unseen),
+        unchanged=tuple(now[key] for key in told if key in now and key in known),
+        unseen=tuple(known[key] for key in told if known.get(key) in unseen),
     )
 
 
@@ -89,9 +88,10 @@ def _seen(finding: Finding, past: Past | None, at: str, boot: str) -> Past:
     verdict = finding.verdict.value
     if past is None:
         first = _first_step(finding)
-        return Past(finding.check, finding.subject, verdict, at, at, step=first, step_at=at, step_boot=boot)
+        fresh = Past(finding.check, finding.subject, verdict, at, at, cause=finding.cause)
+        return replace(fresh, step=first, step_at=at, step_boot=boot)
     was = past.verdict if past.verdict != verdict else ""
-    again = replace(past, subject=finding.subject, verdict=verdict, was=was, last_seen_at=at)
+    again = replace(past, subject=finding.subject, verdict=verdict, was=was, last_seen_at=at, cause=finding.cause)
     return _further(replace(again, runs=past.runs + 1, step_runs=past.step_runs + 1), at, boot)
 
 
@@ -120,7 +120,7 @@ def _next_step(past: Past, at: str, boot: str) -> str:
     return table.after(RESET) if past.step == RESET and advised else past.step
 
 
-def _advised(finding: Finding, now: dict[tuple[str, str], Past]) -> Finding:
+def _advised(finding: Finding, now: Mapping[Key, Past]) -> Finding:
     past = now.get(_key(finding.check, finding.subject))
     remedy = escalation().steps.get(past.step) if past and past.escalated else None
     if past is None or remedy is None or finding.verdict not in ALARMS:

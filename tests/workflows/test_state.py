@@ -94,9 +94,22 @@ def test_what_was_not_judged_is_remembered_until_it_is_and_forgotten_after_weeks
     assert changes(run("2026-12-20T10:00:00Z", finding("a.b", "unknown"))) == {"gone": ["a.b"]}
 
 
-def test_consequences_are_not_told_as_news() -> None:
+def test_consequences_are_not_told_as_news_also_when_their_cause_is_gone() -> None:
     run("10:00")
     assert changes(run("11:00", finding("a.b", cause="a.c"), finding("a.c"))) == {"new": ["a.c"]}
+    assert changes(run("12:00", finding("a.b", cause="a.c"), finding("a.c"))) == {"unchanged": ["a.c"]}
+    assert changes(run("13:00", finding("a.b"), finding("a.c", "pass"))) == {"gone": ["a.c"], "unchanged": ["a.b"]}
+    assert changes(run("14:00", finding("a.b", cause="a.c"), finding("a.c"))) == {
+        "new": ["a.c"],
+        "unchanged": ["a.b"],
+    }
+
+
+def test_a_consequence_that_ends_is_no_news() -> None:
+    run("10:00", finding("a.b", cause="a.c"), finding("a.c"))
+    assert changes(run("11:00", finding("a.b", "pass"), finding("a.c"))) == {"unchanged": ["a.c"]}
+    run("12:00", finding("a.b", cause="a.c"), finding("a.c"))
+    assert changes(run("13:00", finding("a.b", "unknown"), finding("a.c"))) == {"unchanged": ["a.c"]}
 
 
 def advice(report: HostReport) -> str:
