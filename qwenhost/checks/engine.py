@@ -12,9 +12,12 @@ from qwenhost.checks.declare import Check, Judgement, checks
 from qwenhost.facts.registry import Seen, Unseen, read
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.desired import Expectations
-from qwenhost.records.finding import NO_REMEDY, Finding, Verdict
+from qwenhost.records.finding import NO_REMEDY, Finding, Verdict, by_hand
 
 HOST = "host"
+
+FAILED_ITSELF = "the check itself failed"
+REPORT = by_hand("Report it with what `qwenhost capture` writes: this is a fault of qwenhost.")
 
 See = Callable[[type[Any]], Seen[Any] | Unseen]
 """Returns a fact of the host, or why it is not there."""
@@ -48,9 +51,18 @@ def ask(check: Check, see: See, want: Expectations) -> Iterator[Finding]:
     if unseen is not None:
         yield _finding(check, Judgement(HOST, Verdict.UNKNOWN, observed=unseen.reason), unseen.sources[0])
         return
-    judgements = list(check.judge(**arguments))
+    judgements = _judged(check, arguments)
     for judgement in judgements or [Judgement(HOST, Verdict.UNKNOWN, observed="nothing to judge was seen")]:
         yield _finding(check, judgement)
+
+
+def _judged(check: Check, arguments: dict[str, Any]) -> list[Judgement]:
+    """Return a check's judgements; a check with a fault of its own takes no other's verdict with it."""
+    try:
+        return list(check.judge(**arguments))
+    except Exception as error:
+        told = f"{FAILED_ITSELF}: {type(error).__name__}: {error}"
+        return [Judgement(HOST, Verdict.UNKNOWN, observed=told, remedy=REPORT)]
 
 
 def _arguments(check: Check, see: See, want: Expectations) -> tuple[dict[str, Any], Unseen | None]:
@@ -68,6 +80,11 @@ def _arguments(check: Check, see: See, want: Expectations) -> tuple[dict[str, An
         else:
             arguments[name] = answer.fact
     return arguments, None
+
+
+def facts_of(check: Check) -> tuple[tuple[type[Any], bool], ...]:
+    """Return the facts that a check takes, each with whether it can do without."""
+    return tuple(_optional(hint) for _, hint in _parameters(check.judge) if hint is not Expectations)
 
 
 @cache

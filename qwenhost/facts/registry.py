@@ -22,6 +22,10 @@ ANY: tuple[Status, ...] = ("ok", "missing", "denied", "timeout", "failed")
 """For facts about the answering itself, such as a driver that hangs."""
 
 
+MISREAD = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a parser raises where an answer has another form than it took for granted."""
+
+
 @dataclass(frozen=True)
 class Parser:
     """One way to a fact."""
@@ -123,7 +127,7 @@ def _parsed(way: Parser, capture: Capture) -> Any:
         raise Unparsable("empty answer")
     try:
         return way.parse(capture)
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except MISREAD as error:
         raise Unparsable(f"form not understood ({type(error).__name__}: {error})") from error
 
 
