@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -157,46 +156,6 @@ def _bus_speed(subject: str, device: PciDevice) -> Judgement:
     full = now >= best
     seen = f"{now:g} GT/s (generation {_GENERATIONS.get(now, '?')})" + ("" if full else ", load not seen")
     return Judgement(subject, Verdict.PASS if full else Verdict.NOTE, seen, f"{best:g} GT/s")
-
-
-@check(
-    "pcie.aer",
-    remedy=by_hardware("Reseat the device below that port and its riser; watch whether the errors go on."),
-)
-def aer(kernel: KernelEvents, pci: PciDevices | None) -> Iterator[Judgement]:
-    """The PCIe bus reported no errors on the way to a GPU.
-
-    Corrected errors that repeat come from a bad contact, riser or retimer, and often announce a GPU that
-    falls off the bus. Uncorrected ones lose data.
-    """
-    events = dict[str, list[str]]()
-    for event in kernel.of("aer"):
-        events.setdefault(event.bus_id, []).append(event.text)
-    for where, lines in events.items():
-        yield _errors(where, lines, _leads_to_gpu(where, pci))
-    if not events:
-        yield Judgement("host", Verdict.PASS, "no PCIe error in the kernel log")
-
-
-def _leads_to_gpu(where: str, pci: PciDevices | None) -> bool:
-    """Tell whether a GPU is at or below the device; true as long as nothing shows the contrary."""
-    if pci is None or pci.at(where) is None or not any(device.upstream for device in pci.gpus):
-        return True
-    return any(where in (gpu.bus_id, *(port.bus_id for port in pci.above(gpu))) for gpu in pci.gpus)
-
-
-def _errors(where: str, lines: list[str], concerns_gpu: bool) -> Judgement:
-    received = [line for line in lines if "received" in line]
-    fatal = [line for line in lines if re.search(r"Uncorrect|Fatal|severity: (?:fatal|recoverable)", line)]
-    repeated = len(received or lines) > 1
-    verdict = Verdict.FAIL if fatal else Verdict.WARN if repeated else Verdict.NOTE
-    return Judgement(
-        f"port {where}" if where else "host",
-        verdict if concerns_gpu else Verdict.NOTE,
-        f"{len(received or lines)} x {'uncorrected' if fatal else 'corrected'} error",
-        "none",
-        evidence=(fatal or lines)[0],
-    )
 
 
 @check(

@@ -176,12 +176,19 @@ def _from_files(where: str, files: dict[str, str], place: str) -> PciDevice:
 @parses(LSPCI, trust=1)
 def devices_from_lspci(capture: Capture) -> PciDevices:
     """Parse `lspci`, with or without -nn, -v and a device filter."""
-    blocks = re.split(rf"(?={_LSPCI_LINE})", plain(capture.text), flags=re.MULTILINE)
-    devices = [device for block in blocks for device in _from_block(block)]
+    devices = [device for _, block in lspci_blocks(capture.text) for device in _from_block(block)]
     if not devices:
         raise Unparsable("no lspci line in it")
     complete = any(device.vendor not in (NVIDIA, None) for device in devices)
     return PciDevices(tuple(_placed(devices)), complete)
+
+
+def lspci_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield bus id and lines of each function that lspci printed."""
+    for block in re.split(rf"(?={_LSPCI_LINE})", plain(text), flags=re.MULTILINE):
+        address = bus_id(block.partition(" ")[0])
+        if address:
+            yield address, block
 
 
 def _placed(devices: list[PciDevice]) -> Iterator[PciDevice]:

@@ -1,0 +1,17 @@
+"""From which figures on errors of the PCIe bus are worth a word: data/pcie.yaml."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from qwenhost.expectations.tables import refuse_unknown, table
+
+PATH = "pcie.yaml"
+
+
+@cache
+def corrected_errors() -> int:
+    """Return from how many corrected errors of one device on there is a warning. Raises BadData."""
+    raw = table(PATH)
+    refuse_unknown(PATH, raw, ("schema", "corrected_errors"))
+    return int(raw["corrected_errors"]["value"])
