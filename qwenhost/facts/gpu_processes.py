@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
-from qwenhost.facts.gpus import NVML, QUERY, TABLE, XML
+from qwenhost.facts.gpus import CSV, NVML, QUERY, TABLE, XML
 from qwenhost.facts.reading import bus_id, number, plain, value
 from qwenhost.facts.registry import filled, parses
+from qwenhost.facts.smi.csv import Row, rows
 from qwenhost.facts.smi.nvml import Device, devices, get
 from qwenhost.facts.smi.query import attached, blocks, paths
 from qwenhost.facts.smi.table import gpus_from_table
@@ -61,14 +62,18 @@ class GpuProcesses:
         """Return the GPU with this index, None when it is not among them."""
         return next((gpu for gpu in self.gpus if gpu.index is not None and gpu.index == index), None)
 
-    def at(self, address: str | None) -> GpuUsers | None:
-        """Return the GPU at a bus id."""
-        return next((gpu for gpu in self.gpus if gpu.bus_id and gpu.bus_id == address), None)
-
     def merge(self, other: GpuProcesses) -> GpuProcesses:
         """Fill each GPU, and the names of its processes, from the other listing."""
-        twins = [other.at(gpu.bus_id) if gpu.bus_id else other.of(gpu.index) for gpu in self.gpus]
+        twins = [next((each for each in other.gpus if _same(gpu, each)), None) for gpu in self.gpus]
         return GpuProcesses(tuple(_joined(*pair) for pair in zip(self.gpus, twins, strict=True)))
+
+
+def _same(one: GpuUsers, two: GpuUsers) -> bool:
+    if one.bus_id and two.bus_id:
+        return one.bus_id == two.bus_id
+    if one.uuid and two.uuid:
+        return one.uuid == two.uuid
+    return one.index is not None and one.index == two.index
 
 
 def _joined(gpu: GpuUsers, twin: GpuUsers | None) -> GpuUsers:
@@ -166,6 +171,28 @@ def _from_element(gpu: Element, index: int | None) -> GpuUsers:
     ]
     address = bus_id(gpu.get("id", "")) or None
     return GpuUsers(tuple(_printed(rows)) if told else None, index, address, gpu.findtext("uuid"))
+
+
+@parses(CSV, trust=3)
+def processes_from_csv(capture: Capture) -> GpuProcesses:
+    """Parse --query-compute-apps with its header; it lists GPUs in use only, so that nobody is never told."""
+    found = dict[tuple[str, str], list[Row]]()
+    for row in rows(capture):
+        if "pid" in row:
+            found.setdefault((row.get("gpu_bus_id", ""), row.get("gpu_uuid", "")), []).append(row)
+    if not found or ("", "") in found:
+        raise Unparsable("no processes by GPU in it")
+    return GpuProcesses(
+        tuple(
+            GpuUsers(tuple(_printed(map(_columns, listed))), None, bus_id(address) or None, uuid or None)
+            for (address, uuid), listed in found.items()
+        )
+    )
+
+
+def _columns(row: Row) -> dict[str, str | None]:
+    name = row.get("process_name", row.get("name"))
+    return {"pid": row["pid"], "name": name, "used": row.get("used_gpu_memory", row.get("used_memory"))}
 
 
 _ROW = re.compile(

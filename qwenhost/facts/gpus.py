@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from qwenhost.facts.registry import filled
-from qwenhost.records.source import Source, command
+from qwenhost.records.source import Source, command, recorded
 
 NVML = Source("nvml", "nvml", looks_like=r'\A\s*\{"system": \{')
 """JSON written by the probe's NVML reader."""
@@ -22,6 +22,14 @@ QUERY = command(
     good_exits=WITH_WARNINGS,
 )
 XML = command("nvidia-smi-qx", "nvidia-smi", "-q", "-x", looks_like=r"<nvidia_smi_log", good_exits=WITH_WARNINGS)
+CSV = recorded(
+    "nvidia-smi-csv",
+    looks_like=r"^(?=.*(?:pcie\.link|ecc\.|clocks|temperature\.|memory\.|power\.|utilization\.|mig\."
+    r"|_rows\.|\buuid, |gpu_uuid|pci\.))"
+    r"[a-z][a-z_]+(?:\.\w+)*(?: \[[\w%]+\])?(?:, [a-z][\w.]+(?: \[[\w%]+\])?)+\s*$",
+)
+"""Answers to --query-gpu and its like, with their header."""
+
 LISTING = command(
     "nvidia-smi-L",
     "nvidia-smi",

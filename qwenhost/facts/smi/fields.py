@@ -41,7 +41,7 @@ def gpu_from(paths: Paths, address: str, index: int | None) -> Gpu:
     return Gpu(
         bus_id=bus_id(address) or None,
         index=index,
-        slowdowns=_slowdowns(paths),
+        slowdowns=slowdowns(paths),
         ecc_uncorrected_volatile=_uncorrected(paths, "volatile"),
         ecc_uncorrected_aggregate=_uncorrected(paths, "aggregate"),
         **fields,
@@ -64,7 +64,8 @@ def _lost(paths: Paths) -> str | None:
     return gone[0] if len(gone) >= _SIGNS_OF_LIFE and not alive else None
 
 
-def _slowdowns(paths: Paths) -> frozenset[str] | None:
+def slowdowns(paths: Paths) -> frozenset[str] | None:
+    """Return the active reasons for lower clocks; None where no reason is told of."""
     states = {}
     for path, text in paths.items():
         parts = re.match(r"(?:clocks (?:throttle|event) reasons|clocks_(?:throttle|event)_reasons)/(.*)", path)

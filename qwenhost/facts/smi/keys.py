@@ -14,22 +14,25 @@ from qwenhost.facts.reading import flag, number, value
 Reader = Callable[[str | None], Any]
 
 
-def _word(text: str | None) -> str | None:
+def word(text: str | None) -> str | None:
+    """Return a printed value in lower case."""
     bare = value(text)
     return bare.lower() if bare else None
 
 
-def _there(text: str | None) -> bool | None:
+def there(text: str | None) -> bool | None:
     """Return false for a section that is printed as N/A in place of its lines, true for one with lines."""
     return None if text is None else text.strip().lower() not in ("n/a", "[n/a]")
 
 
-def _pci_id(text: str | None) -> str | None:
+def pci_id(text: str | None) -> str | None:
+    """Return the device half of 0x<device><vendor>."""
     bare = re.search(r"(?:0x)?([0-9a-fA-F]{4})[0-9a-fA-F]{4}\b", value(text) or "")
     return bare[1].lower() if bare else None
 
 
-def _state(text: str | None) -> int | None:
+def state(text: str | None) -> int | None:
+    """Return the number of a performance state, such as 0 for P0."""
     bare = value(text)
     return int(bare[1:]) if bare and re.fullmatch(r"P\d+", bare) else None
 
@@ -42,26 +45,27 @@ _RECOVERY = {
 }
 
 
-def _recovery(text: str | None) -> str | None:
+def recovery(text: str | None) -> str | None:
+    """Return the action that the driver asks for, in one spelling; "none" is one of them."""
     if text is not None and text.strip().lower() == "none":
         return "none"
-    word = _word(text)
-    return _RECOVERY.get(word, word.replace("+", " and ")) if word else None
+    action = word(text)
+    return _RECOVERY.get(action, action.replace("+", " and ")) if action else None
 
 
 KEYS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "name": (value, ("product name", "product_name")),
     "uuid": (value, ("gpu uuid", "uuid")),
     "serial": (value, ("serial number", "serial")),
-    "device_id": (_pci_id, ("pci/device id", "pci/pci_device_id")),
-    "subsystem_id": (_pci_id, ("pci/sub system id", "pci/pci_sub_system_id")),
+    "device_id": (pci_id, ("pci/device id", "pci/pci_device_id")),
+    "subsystem_id": (pci_id, ("pci/sub system id", "pci/pci_sub_system_id")),
     "vbios": (value, ("vbios version", "vbios_version")),
     "inforom_image": (value, ("inforom version/image version", "inforom_version/img_version")),
     "board_part": (value, ("board part number", "board_part_number")),
     "gsp_firmware": (value, ("gsp firmware version", "gsp_firmware_version")),
     "persistence": (flag, ("persistence mode", "persistence_mode")),
     "virtualization": (
-        _word,
+        word,
         ("gpu virtualization mode/virtualization mode", "gpu_virtualization_mode/virtualization_mode"),
     ),
     "generation_current": (
@@ -92,7 +96,7 @@ KEYS: dict[str, tuple[Reader, tuple[str, ...]]] = {
         number,
         ("pci/gpu link info/link width/max", "pci/pci_gpu_link_info/link_widths/max_link_width"),
     ),
-    "performance_state": (_state, ("performance state", "performance_state")),
+    "performance_state": (state, ("performance state", "performance_state")),
     "utilization_percent": (number, ("utilization/gpu", "utilization/gpu_util")),
     "memory_total_mib": (number, ("fb memory usage/total", "fb_memory_usage/total")),
     "memory_reserved_mib": (number, ("fb memory usage/reserved", "fb_memory_usage/reserved")),
@@ -200,7 +204,7 @@ KEYS: dict[str, tuple[Reader, tuple[str, ...]]] = {
             "retired_pages/pending_retirement",
         ),
     ),
-    "remaps_rows": (_there, ("remapped rows", "remapped_rows")),
+    "remaps_rows": (there, ("remapped rows", "remapped_rows")),
     "remap_pending": (flag, ("remapped rows/pending", "remapped_rows/remapped_row_pending")),
     "remap_failure": (
         flag,
@@ -232,8 +236,8 @@ KEYS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     ),
     "mig": (flag, ("mig mode/current", "mig_mode/current_mig")),
     "mig_pending": (flag, ("mig mode/pending", "mig_mode/pending_mig")),
-    "recovery_action": (_recovery, ("gpu recovery action", "gpu_recovery_action")),
-    "fabric_state": (_word, ("fabric/state",)),
-    "fabric_status": (_word, ("fabric/status",)),
+    "recovery_action": (recovery, ("gpu recovery action", "gpu_recovery_action")),
+    "fabric_state": (word, ("fabric/state",)),
+    "fabric_status": (word, ("fabric/status",)),
     "fan": (lambda text: text.strip() if text else None, ("fan speed", "fan_speed")),
 }
