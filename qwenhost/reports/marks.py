@@ -12,9 +12,6 @@ from qwenhost.reports.grouping import described
 BUS_ID = re.compile(r"\b[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b")
 GPU = re.compile(r"\bgpu(\d+)\b", re.IGNORECASE)
 
-PORT_ABOVE = "pcie.upstream"
-"""Its subject is the GPU that suffers; what it observed names the port at fault."""
-
 ALARMS = (Verdict.WARN, Verdict.FAIL)
 """Worst last."""
 
@@ -51,13 +48,10 @@ def marks(report: HostReport) -> Marks:
 
 
 def _parts(finding: Finding) -> Iterable[object]:
-    """Return the parts that a finding is about: its subject, or the port above it that is to blame."""
-    ports = BUS_ID.findall(finding.observed) if finding.check == PORT_ABOVE else []
-    if ports:
-        yield from ports
-        return
-    yield from dict.fromkeys(BUS_ID.findall(finding.subject))
-    numbers = [int(number) for number in GPU.findall(finding.subject)]
+    """Return the parts that a finding is about; of "port X above Y" the port, not what suffers below it."""
+    where, _, _ = finding.subject.partition(" above ")
+    yield from dict.fromkeys(BUS_ID.findall(where))
+    numbers = [int(number) for number in GPU.findall(where)]
     if len(numbers) == 2:
         yield tuple(sorted(numbers))
     elif numbers:

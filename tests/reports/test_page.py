@@ -145,6 +145,13 @@ def test_a_narrow_link_is_marked_where_it_is(drawn: Drawn) -> None:
     assert [part.text for part in tree.iter("text") if "fail" in (part.get("class") or "")] == ["x8"]
 
 
+def test_a_narrow_port_is_marked_and_not_the_gpus_below_it(drawn: Drawn) -> None:
+    port = "/sys/bus/pci/devices/0000:82:00.0/current_link_width"
+    tree = drawn(("pci", f'"{port}": "16', f'"{port}": "4'))["PCIe"]
+    assert [part.text for part in tree.iter("text") if "warn" in (part.get("class") or "")] == ["x4"]
+    assert all(title.startswith("port 0000:82:00.0") for title in marked(tree, "warn") if title)
+
+
 def test_a_pair_that_is_not_joined_is_marked(drawn: Drawn) -> None:
     cells = ("GPU0\t X \tNV12", "GPU0\t X \tSYS"), ("GPU1\tNV12\t X ", "GPU1\tSYS\t X ")
     ring = drawn(*(("nvidia-smi-topo", old, new) for old, new in cells))["NVLink"]
