@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
 from qwenhost.checks.log_times import when
@@ -16,10 +16,13 @@ from qwenhost.facts.nvlink import NvLinks
 from qwenhost.facts.pci import PciDevices
 from qwenhost.facts.service_starts import FabricManagerStart, VllmStarts
 from qwenhost.facts.switch_errors import SwitchError, SwitchErrors
+from qwenhost.facts.vllm import VllmHealth
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict, by_hand, by_hardware, by_reboot
 
 HOST = "host"
+
+_HTTP_OK = 200
 
 
 def _needed(pci: PciDevices | None, manager: FabricManager | None, want: Expectations) -> bool | None:
@@ -233,28 +236,31 @@ def restart(
     manager: FabricManager | None,
     start: FabricManagerStart | None,
     vllm: VllmStarts | None,
+    health: VllmHealth | None,
     want: Expectations,
 ) -> Iterator[Judgement]:
     """The fabric manager has run without a break since the GPUs are in use.
 
     When it stops, the driver ends the CUDA programs on that fabric, or they go on without its care for
     link errors. A service that was started before the fabric manager's last start may hold GPUs that no
-    longer reach one another.
+    longer reach one another; one that answers is worth a note only.
     """
     if _needed(pci, manager, want) is False:
         yield skip(HOST, "no NVSwitch")
     elif manager and manager.running is False:
         yield skip(HOST, "it does not run")
     elif start:
-        yield from _restarts(start, vllm.started_seconds if vllm else {})
+        answers = health is not None and {status for status, _ in health.answers.values()} == {_HTTP_OK}
+        earlier = [name for name, at in vllm.started_seconds.items() if at < start.started_seconds] if vllm else []
+        yield from (_older(name, answers) for name in earlier)
+        if start.restarts:
+            yield note(HOST, f"systemd started it again {start.restarts} times", expected="never")
+        elif not earlier:
+            yield Judgement(HOST, Verdict.PASS, f"runs since {start.started_seconds:.0f} s after boot")
 
 
-def _restarts(start: FabricManagerStart, started_seconds: Mapping[str, float]) -> Iterator[Judgement]:
-    earlier = [name for name, seconds in started_seconds.items() if seconds < start.started_seconds]
-    for name in earlier:
-        again = by_hand(f"Restart the service: systemctl restart vllm@{name}.")
-        yield Judgement(f"vllm@{name}", Verdict.WARN, "older than the fabric manager", "younger", remedy=again)
-    if start.restarts:
-        yield Judgement(HOST, Verdict.WARN, f"systemd restarted it {start.restarts} times", "never")
-    elif not earlier:
-        yield Judgement(HOST, Verdict.PASS, f"runs since {start.started_seconds:.0f} s after boot")
+def _older(name: str, answers: bool) -> Judgement:
+    observed = "older than the fabric manager" + (", answers" if answers else "")
+    verdict = Verdict.NOTE if answers else Verdict.WARN
+    again = by_hand(f"Restart the service: systemctl restart vllm@{name}.")
+    return Judgement(f"vllm@{name}", verdict, observed, "younger", remedy=again)

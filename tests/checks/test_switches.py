@@ -99,19 +99,22 @@ def vllm(started: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("restarts", "service", "verdicts", "words"),
+    ("restarts", "service", "answer", "verdicts", "words"),
     [
-        (0, 60_000_000, ["pass"], "runs since 22 s after boot"),
-        (0, 20_000_000, ["warn"], "older than the fabric manager"),
-        (3, 60_000_000, ["warn"], "systemd restarted it 3 times"),
-        (3, 20_000_000, ["warn", "warn"], "older than the fabric manager"),
+        (0, 60_000_000, "", ["pass"], "runs since 22 s after boot"),
+        (0, 20_000_000, "", ["warn"], "older than the fabric manager"),
+        (0, 20_000_000, '{"status": 503}', ["warn"], "older than the fabric manager"),
+        (0, 20_000_000, '{"status": 200}', ["note"], "older than the fabric manager, answers"),
+        (3, 60_000_000, "", ["note"], "systemd started it again 3 times"),
+        (3, 20_000_000, "", ["warn", "note"], "older than the fabric manager"),
     ],
 )
 def test_restarts(
-    healthy: Bundle, want: Expectations, restarts: int, service: int, verdicts: list[str], words: str
+    healthy: Bundle, want: Expectations, restarts: int, service: int, answer: str, verdicts: list[str], words: str
 ) -> None:
     bundle = edited(healthy, ("fabricmanager-unit", "NRestarts=0", f"NRestarts={restarts}"))
     bundle = added(without(bundle, "vllm-units"), "vllm-units", vllm(service))
+    bundle = added(bundle, "vllm-health:8000", answer) if answer else bundle
     rows = told(bundle, want, "fabric.restart")
     assert [row.verdict for row in rows] == verdicts and words in rows[0].observed
 
