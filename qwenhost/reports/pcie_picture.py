@@ -71,14 +71,14 @@ def _shown(device: PciDevice) -> bool:
 
 def _roots(pci: PciDevices, names: Mapping[str, str]) -> Sequence[_Node]:
     """Build the tree of what is shown and all ports above it, one root per NUMA node."""
-    wanted = [device for leaf in filter(_shown, pci.devices) for device in (leaf, *pci.above(leaf))]
-    nodes = {device.bus_id: _Node(_label(device, names), device) for device in wanted}
+    leaves = [device for device in pci.devices if _shown(device)]
+    devices = {device.bus_id: device for leaf in leaves for device in (leaf, *pci.above(leaf))}
+    nodes = {address: _Node(_label(device, names), device) for address, device in devices.items()}
     tops: dict[str, _Node] = {}
-    for address in sorted(nodes):
-        device = pci.at(address)
-        name = _top(device) if device else ""
-        port = nodes.get(device.upstream or "") if device else None
-        (port or tops.setdefault(name, _Node(name))).children.append(nodes[address])
+    for address in sorted(devices):
+        port, top = nodes.get(devices[address].upstream or ""), _top(devices[address])
+        above = port or tops.setdefault(top, _Node(top))
+        above.children.append(nodes[address])
     return [tops[name] for name in sorted(tops)]
 
 
