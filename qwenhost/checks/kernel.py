@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from qwenhost.checks.declare import Judgement, check
-from qwenhost.checks.log_times import when
+from qwenhost.checks.logs import nothing, when
 from qwenhost.expectations.driver_tables import xid
 from qwenhost.expectations.kernel_names import may_serve, owner_of, serves
 from qwenhost.facts.hung_tasks import HungTask, HungTasks
@@ -44,7 +44,7 @@ def hung(tasks: HungTasks, kernel: KernelEvents | None) -> Iterator[Judgement]:
     for (owner, where, _), reports in groups.items():
         yield _hung(owner, where, reports, _gpu_error(kernel) if owner == "GPU driver" else "")
     if not groups:
-        yield Judgement(HOST, Verdict.PASS, "no task hung")
+        yield nothing("no task hung", cut=tasks.cut)
 
 
 def _gpu_error(kernel: KernelEvents | None) -> str:
@@ -92,7 +92,7 @@ def oom(kills: OomKills) -> Iterator[Judgement]:
     for events in groups.values():
         yield _killed(events)
     if not groups:
-        yield Judgement(HOST, Verdict.PASS, "no process was killed for want of memory")
+        yield nothing("no process was killed for want of memory", cut=kills.cut)
 
 
 def _killed(events: Sequence[OomKill]) -> Judgement:
@@ -129,7 +129,7 @@ def machine_check(hardware: HardwareErrors) -> Iterator[Judgement]:
     if corrected:
         yield _corrected(corrected)
     if not hardware.errors:
-        yield Judgement(HOST, Verdict.PASS, "no hardware error")
+        yield nothing("no hardware error", cut=hardware.cut)
 
 
 def _uncorrected(where: str, errors: Sequence[HardwareError]) -> Judgement:

@@ -44,11 +44,13 @@ class HungTasks:
     """All reports since the last boot that the logs show, in order."""
 
     tasks: tuple[HungTask, ...]
+    cut: bool = False
 
     def merge(self, other: HungTasks) -> HungTasks:
         """Add what the other log has more; stacks tell the same report in two logs."""
         known = {(task.pid, task.frames) for task in self.tasks}
-        return HungTasks((*self.tasks, *(task for task in other.tasks if (task.pid, task.frames) not in known)))
+        more = (task for task in other.tasks if (task.pid, task.frames) not in known)
+        return HungTasks((*self.tasks, *more), self.cut and other.cut)
 
 
 @parses(KERNEL_LOG)
@@ -56,7 +58,8 @@ def hung_tasks(capture: Capture) -> HungTasks:
     """Parse the reports of the hung task detector and the watchdog; raises Unparsable for other logs."""
     log = kernel_log(capture)
     reports = [message for message in log.messages(_WORDS) if not message.earlier_boot]
-    return HungTasks(tuple(task for report in reports for task in _task(report, log.after(report, _REPORT_LINES))))
+    tasks = (task for report in reports for task in _task(report, log.after(report, _REPORT_LINES)))
+    return HungTasks(tuple(tasks), log.cut)
 
 
 def _task(report: Message, rest: Iterable[Message]) -> Iterator[HungTask]:

@@ -80,9 +80,10 @@ class Message:
 
 @dataclass(frozen=True)
 class KernelLog:
-    """One capture of the kernel log."""
+    """One capture of the kernel log. `cut`: a part of it is missing."""
 
     content: str
+    cut: bool = False
 
     @cached_property
     def _bytes(self) -> bytes:
@@ -133,7 +134,7 @@ def kernel_log(capture: Capture) -> KernelLog:
     text = plain(capture.text)
     if not KERNEL_LOG.recognises(text):
         raise Unparsable("no kernel log line in it")
-    return KernelLog(_from_json(text) if text.lstrip().startswith("{") else text)
+    return KernelLog(_from_json(text) if text.lstrip().startswith("{") else text, capture.truncated)
 
 
 def _from_json(text: str) -> str:

@@ -36,10 +36,14 @@ class KernelEvent:
 
 @dataclass(frozen=True)
 class KernelEvents:
-    """The events of all kernel logs of a bundle, in order. `restarts`: last boot or module load by clock."""
+    """The events of all kernel logs of a bundle, in order.
+
+    `restarts`: last boot or module load by clock. `cut`: a part of the log is missing.
+    """
 
     events: tuple[KernelEvent, ...]
     restarts: tuple[tuple[str, float], ...] = ()
+    cut: bool = False
 
     def merge(self, other: KernelEvents) -> KernelEvents:
         """Join two logs: lines that both hold count once, and a later boot in one settles the other's."""
@@ -57,7 +61,7 @@ class KernelEvents:
             replace(event, cleared=event.cleared or event.seconds < restarts.get(event.clock, 0))
             for event in (*self.events, *fresh)
         )
-        return KernelEvents(tuple(events), tuple(restarts.items()))
+        return KernelEvents(tuple(events), tuple(restarts.items()), self.cut and other.cut)
 
     def of(self, *kinds: str) -> tuple[KernelEvent, ...]:
         """Return the events of these kinds that still stand."""
@@ -140,7 +144,7 @@ def kernel_events(capture: Capture) -> KernelEvents:
     log = kernel_log(capture)
     messages = tuple(_whole_notices(log, log.messages(_words())))
     restarts = {m.clock: m.seconds for m in messages if m.clock in ("utc", "local") and _restarts(m)}
-    return KernelEvents(_events(messages), tuple(restarts.items()))
+    return KernelEvents(_events(messages), tuple(restarts.items()), log.cut)
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qwenhost.facts.kernel_lines import KERNEL_LOG, KernelLog, Message, kernel_log
 from qwenhost.facts.registry import parses
@@ -58,10 +58,12 @@ class HardwareErrors:
     """All reports since the last boot that the logs show, in order."""
 
     errors: tuple[HardwareError, ...]
+    cut: bool = False
 
     def merge(self, other: HardwareErrors) -> HardwareErrors:
         """Take the log that tells more: two logs of one host tell of the same errors."""
-        return other if len(other.errors) > len(self.errors) else self
+        fuller = other if len(other.errors) > len(self.errors) else self
+        return replace(fuller, cut=self.cut and other.cut)
 
 
 @parses(KERNEL_LOG)
@@ -69,7 +71,7 @@ def hardware_errors(capture: Capture) -> HardwareErrors:
     """Parse a kernel log; raises Unparsable for other logs."""
     log = kernel_log(capture)
     messages = (message for message in log.messages(_WORDS) if not message.earlier_boot)
-    return HardwareErrors(tuple(error for message in messages for error in _errors(log, message)))
+    return HardwareErrors(tuple(error for message in messages for error in _errors(log, message)), log.cut)
 
 
 def _errors(log: KernelLog, message: Message) -> Iterator[HardwareError]:

@@ -41,17 +41,20 @@ class OomKills:
     """All kills since the last boot that the logs show, in order."""
 
     kills: tuple[OomKill, ...]
+    cut: bool = False
 
     def merge(self, other: OomKills) -> OomKills:
         """Add the processes that only the other log has."""
         known = {(kill.pid, kill.task) for kill in self.kills}
-        return OomKills((*self.kills, *(kill for kill in other.kills if (kill.pid, kill.task) not in known)))
+        more = (kill for kill in other.kills if (kill.pid, kill.task) not in known)
+        return OomKills((*self.kills, *more), self.cut and other.cut)
 
 
 @parses(KERNEL_LOG)
 def oom_kills(capture: Capture) -> OomKills:
     """Parse a kernel log; raises Unparsable for other logs."""
-    return OomKills(_kills(m for m in kernel_log(capture).messages(_WORDS) if not m.earlier_boot))
+    log = kernel_log(capture)
+    return OomKills(_kills(message for message in log.messages(_WORDS) if not message.earlier_boot), log.cut)
 
 
 def _kills(messages: Iterable[Message]) -> tuple[OomKill, ...]:

@@ -39,18 +39,23 @@ class SwitchErrors:
     """All errors that still stand, in order."""
 
     errors: tuple[SwitchError, ...]
+    cut: bool = False
 
     def merge(self, other: SwitchErrors) -> SwitchErrors:
         """Add the errors that only the other log has: both tell of the same ones."""
         known = {(error.bus_id, error.number) for error in self.errors}
-        return SwitchErrors((*self.errors, *(e for e in other.errors if (e.bus_id, e.number) not in known)))
+        more = (error for error in other.errors if (error.bus_id, error.number) not in known)
+        return SwitchErrors((*self.errors, *more), self.cut and other.cut)
 
 
 @parses(KERNEL_LOG)
 def switch_errors(capture: Capture) -> SwitchErrors:
     """Take them from the kernel log; raises Unparsable for other logs."""
-    events = (event for event in kernel_events(capture).of("sxid") if not _DETAIL.search(event.text))
-    return SwitchErrors(tuple(SwitchError(e.bus_id, e.number, _link(e.text), e.text, e.at) for e in events))
+    log = kernel_events(capture)
+    events = (event for event in log.of("sxid") if not _DETAIL.search(event.text))
+    return SwitchErrors(
+        tuple(SwitchError(e.bus_id, e.number, _link(e.text), e.text, e.at) for e in events), log.cut
+    )
 
 
 @parses(LOG, trust=1)
@@ -64,7 +69,7 @@ def switch_errors_of_manager(capture: Capture) -> SwitchErrors:
     )
     if not found:
         raise Unparsable("no error of a switch in it")
-    return SwitchErrors(found)
+    return SwitchErrors(found, cut=True)
 
 
 def _link(text: str) -> str:

@@ -16,6 +16,7 @@ from tests.checks.conftest import added, logged, of, only, without
 Verdicts = Callable[..., dict[str, str]]
 
 CHECKS = ("host.hung-tasks", "host.oom", "host.machine-check")
+OF_THE_LOG = (*CHECKS, "gpu.xid", "fabric.switch-errors")
 
 HUNG = "INFO: task {}:{} blocked for more than {} seconds."
 
@@ -232,6 +233,14 @@ def test_corrected_errors_have_a_rate(healthy: Bundle, want: Expectations) -> No
 @pytest.mark.parametrize("check", CHECKS)
 def test_no_log_is_unknown(healthy: Bundle, want: Expectations, check: str) -> None:
     assert [row.verdict for row in told(only(healthy, "nvml"), want, check)] == ["unknown"]
+
+
+@pytest.mark.parametrize("check", OF_THE_LOG)
+def test_a_log_that_was_cut_passes_nothing(healthy: Bundle, want: Expectations, check: str) -> None:
+    assert [row.verdict for row in told(healthy, want, check)] == ["pass"]
+    cut = replace(healthy.of("dmesg")[0], truncated=True)
+    bundle = replace(without(healthy, "dmesg"), captures=(*without(healthy, "dmesg").captures, cut))
+    assert [row.verdict for row in told(bundle, want, check)] == ["unknown"]
 
 
 @pytest.mark.parametrize("check", CHECKS)
