@@ -74,7 +74,8 @@ def _limit(gpu: Gpu, limit: int) -> Judgement:
     default = gpu.power_default_watts
     lowered = default is not None and limit < default
     expected = f"{default} W, the board's default" if lowered else f"{default} W" if default else ""
-    return Judgement(gpu.subject, Verdict.WARN if lowered else Verdict.PASS, f"{limit} W", expected)
+    worst = Verdict.NOTE if gpu.virtual else Verdict.WARN  # there the owner of the machine may have set it
+    return Judgement(gpu.subject, worst if lowered else Verdict.PASS, f"{limit} W", expected)
 
 
 @check(
@@ -97,9 +98,16 @@ def _capping(gpu: Gpu, active: frozenset[str]) -> Judgement:
         return Judgement(gpu.subject, Verdict.PASS, "not capped", "not capped below its limit")
     if usage is None or limit is None:
         return note(gpu.subject, "at a power cap", expected="its draw and limit, which were not seen")
+    if _idle(gpu):
+        return Judgement(gpu.subject, Verdict.PASS, f"at a cap while idle, {usage} W of {limit} W")
     held = usage * 100 < limit * gpu_limit("power_held_percent")
     observed = f"{'held at' if held else 'at its limit:'} {usage} W of {limit} W"
     return Judgement(gpu.subject, Verdict.WARN if held else Verdict.NOTE, observed, "free up to its limit")
+
+
+def _idle(gpu: Gpu) -> bool:
+    busy = gpu.utilization_percent
+    return "idle" in (gpu.slowdowns or ()) or (busy is not None and busy < gpu_limit("working_percent"))
 
 
 @check(

@@ -47,10 +47,16 @@ FAULTS = [
     pytest.param({"temperature_gpu_celsius": 90}, "thermal.temperature", "fail", id="above slowdown"),
     pytest.param({"power_limit_enforced_milliwatts": 300000}, "power.limit", "warn", id="lowered limit"),
     pytest.param(
-        {"clocks_event_reasons": 4, "power_usage_milliwatts": 395000}, "power.capping", "note", id="at its limit"
+        {"power_limit_enforced_milliwatts": 300000, "virtualization_mode": 1}, "power.limit", "note", id="in a VM"
     ),
     pytest.param(
-        {"clocks_event_reasons": 4, "power_usage_milliwatts": 240000},
+        {"clocks_event_reasons": 4, "power_usage_milliwatts": 395000, "utilization_gpu_percent": 99},
+        "power.capping",
+        "note",
+        id="at its limit",
+    ),
+    pytest.param(
+        {"clocks_event_reasons": 4, "power_usage_milliwatts": 240000, "utilization_gpu_percent": 99},
         "power.capping",
         "warn",
         id="held from outside",
@@ -90,7 +96,9 @@ SOUND = [
     ),
     pytest.param({"inforom_valid": {"error": "NOT_SUPPORTED"}}, "firmware.inforom", id="inforom not checked"),
     pytest.param({"remapped_rows": {"error": "NOT_SUPPORTED"}}, "memory.row-remap-banks", id="no spare rows"),
-    pytest.param({"clocks_event_reasons": 4 | 1, "power_usage_milliwatts": 399000}, "power.limit", id="own limit"),
+    pytest.param(
+        {"clocks_event_reasons": 4 | 1, "power_usage_milliwatts": 62000}, "power.capping", id="cap, idle"
+    ),
     pytest.param(
         {"ecc_mode_current": {"error": "NOT_SUPPORTED"}, "ecc_mode_pending": {"error": "NOT_SUPPORTED"}},
         "memory.ecc-mode",
