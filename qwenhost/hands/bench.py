@@ -16,7 +16,7 @@ NUMBERS = ("input_tokens", "output_tokens", "concurrency", "requests")
 
 
 def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
-    """Load a service: {"program": [words], "base_url", "model", "tokenizer", and the NUMBERS}.
+    """Load a service: {"program": [words], "base_url", "model", "tokenizer", "seed", and the NUMBERS}.
 
     Returns {"result": the JSON that vLLM wrote}; with {"key_file"} the key in that file is sent. Raises Refused.
     """
@@ -41,7 +41,7 @@ def arguments(request: dict[str, Any], folder: str) -> list[str]:
         *("--backend", "openai-chat", "--endpoint", "/v1/chat/completions"),
         *("--base-url", request["base_url"], "--model", request["model"]),
         *("--tokenizer", request["tokenizer"]),
-        *("--dataset-name", "random", "--ignore-eos"),
+        *("--dataset-name", "random", "--ignore-eos", "--seed", str(request["seed"])),
         *("--random-input-len", str(request["input_tokens"])),
         *("--random-output-len", str(request["output_tokens"])),
         *("--num-prompts", str(request["requests"]), "--max-concurrency", str(request["concurrency"])),

@@ -18,6 +18,8 @@ class Step:
     ttft_p99_ms: float
     tpot_median_ms: float
     tpot_p99_ms: float
+    cached_share: float | None = None
+    """Of the prompts' tokens, found in the prefix cache: such a step measured less than it seems."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from qwenhost.records.load import Comparison, Ladder
+from qwenhost.records.load import Comparison, Ladder, Step
 
 
 def ladder_lines(ladder: Ladder, against: Sequence[Comparison]) -> Iterator[str]:
@@ -20,7 +20,13 @@ def ladder_lines(ladder: Ladder, against: Sequence[Comparison]) -> Iterator[str]
         row = f"{step.concurrency:10} {step.output_tokens_per_s:13.1f}"
         row += f" {step.ttft_median_ms:10.1f} {step.ttft_p99_ms:9.1f}"
         row += f" {step.tpot_median_ms:9.2f} {step.tpot_p99_ms:8.2f}"
-        yield row + _told(ratios.get(step.concurrency)) + (f"  {step.failed} failed" if step.failed else "")
+        yield row + _told(ratios.get(step.concurrency)) + _marks(step)
+
+
+def _marks(step: Step) -> str:
+    failed = f"  {step.failed} failed" if step.failed else ""
+    cached = f"  {step.cached_share:.0%} of the prompts were cached" if (step.cached_share or 0) >= 0.01 else ""
+    return failed + cached
 
 
 def _told(one: Comparison | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from qwenhost.expectations.declared import read_declared
-from qwenhost.records.errors import BadData, QwenhostError
+from qwenhost.facts.vllm_metrics import METRICS, metrics_of_port
+from qwenhost.records.bundle import Capture
+from qwenhost.records.errors import BadData, QwenhostError, Unparsable
 from qwenhost.records.host import Host
 from qwenhost.records.load import Comparison, Ladder, Step
 from qwenhost.workflows.requests import Fetch, UrlFetch
@@ -42,8 +45,9 @@ class Load:
     key_file: str = ""
 
     def request(self, concurrency: int) -> dict[str, Any]:
-        """Return the act's request of one step."""
+        """Return the act's request of one step; its prompts are new ones, which no cache knows."""
         return {
+            "seed": secrets.randbits(31),
             "program": list(self.program),
             "base_url": self.base_url,
             "model": self.model,
@@ -92,13 +96,13 @@ def _of_host(host: Host) -> Iterator[Target]:
 
 def measure(target: Target, say: Callable[[str], None]) -> Ladder:
     """Climb the ladder, after a burst at its top that is not counted: kernels are tuned at their first shapes."""
-    load, run = target.load, target.run
+    load = target.load
     top = max(load.concurrencies)
     say(f"{load.service}: warming up with {top} requests at a time")
-    _step(load, run, top)
+    _step(target, top)
     steps = []
     for concurrency in sorted(set(load.concurrencies)):
-        steps.append(_step(load, run, concurrency))
+        steps.append(_step(target, concurrency))
         say(f"{load.service}: {concurrency} at a time: {steps[-1].output_tokens_per_s:.0f} output tokens/s")
     measured_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     version = _version(target.fetch)
@@ -107,9 +111,10 @@ def measure(target: Target, say: Callable[[str], None]) -> Ladder:
     )
 
 
-def _step(load: Load, run: Run, concurrency: int) -> Step:
+def _step(target: Target, concurrency: int) -> Step:
+    load, before = target.load, _prompt_tokens(target.fetch)
     try:
-        result = run(load.request(concurrency))["result"]
+        result = target.run(load.request(concurrency))["result"]
         return Step(
             concurrency=concurrency,
             requests=int(result["completed"]),
@@ -120,11 +125,29 @@ def _step(load: Load, run: Run, concurrency: int) -> Step:
             ttft_p99_ms=float(result["p99_ttft_ms"]),
             tpot_median_ms=float(result["median_tpot_ms"]),
             tpot_p99_ms=float(result["p99_tpot_ms"]),
+            cached_share=_cached_share(before, _prompt_tokens(target.fetch)),
         )
     except OSError as error:
         raise QwenhostError(f"{load.service}: {error}", hint="see qwenhost smoke") from error
     except (KeyError, TypeError, ValueError) as error:
         raise QwenhostError(f"{load.service}: the load generator's result lacks {error}") from error
+
+
+def _prompt_tokens(fetch: Fetch) -> tuple[int, int] | None:
+    """Return tokens of prompts looked up and found in the prefix cache so far; None where it is not told."""
+    try:
+        page = Capture(METRICS.name, "ok", fetch("GET", "/metrics", {}, "", 10).body)
+        (told,) = metrics_of_port(page).values()
+    except (OSError, Unparsable):
+        return None
+    return None if told.prompts_asked is None else (told.prompts_asked, told.prompts_hit or 0)
+
+
+def _cached_share(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
+    if before is None or after is None:
+        return None
+    asked, found = after[0] - before[0], after[1] - before[1]
+    return found / asked if asked else 0.0
 
 
 def _version(fetch: Fetch) -> str:

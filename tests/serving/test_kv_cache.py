@@ -12,7 +12,7 @@ from qwenhost.records.model import ModelShape
 from qwenhost.serving.kv_cache import block_pool
 
 GIB = 2**30
-MEASURED = table(OVERHEAD)["measured"]
+MEASURED = [*table(OVERHEAD)["measured"], *table(OVERHEAD)["later_starts"]]
 
 
 def shape(size: str) -> ModelShape:

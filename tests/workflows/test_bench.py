@@ -12,7 +12,7 @@ import pytest
 from qwenhost.records.errors import QwenhostError
 from qwenhost.reports.bench_text import ladder_lines
 from qwenhost.workflows import bench
-from qwenhost.workflows.requests import Response
+from qwenhost.workflows.requests import Fetch, Response
 
 GENERATOR = """
 import json, os, sys
@@ -37,6 +37,33 @@ def target(tmp_path: Path) -> bench.Target:
         "lab1 vllm@main", "http://127.0.0.1:1", "m", "/m", (1, 4), program=(sys.executable, str(script))
     )
     return bench.Target(load, bench.here, lambda *_: Response(200, {}, '{"version": "0.32.0"}'))
+
+
+def answering(pages: list[str]) -> Fetch:
+    """A service whose counters go on from page to page."""
+    told = iter(pages)
+
+    def fetch(method: str, path: str, *_: object) -> Response:
+        return Response(200, {}, '{"version": "0.32.0"}' if path == "/version" else next(told))
+
+    return fetch
+
+
+def counters(asked: int, found: int) -> str:
+    names = {"num_requests_running": 0, "prefix_cache_queries_total": asked, "prefix_cache_hits_total": found}
+    return "".join(f'vllm:{name}{{engine="0"}} {value}\n' for name, value in names.items())
+
+
+def test_prompts_found_in_the_prefix_cache_are_told(target: bench.Target) -> None:
+    pages = [counters(0, 0), counters(100, 0), counters(100, 0), counters(200, 60)]
+    load = replace(target.load, concurrencies=(4,))
+    ladder = bench.measure(replace(target, load=load, fetch=answering(pages)), quiet)
+    assert ladder.steps[0].cached_share == 0.6
+    assert "60% of the prompts were cached" in "\n".join(ladder_lines(ladder, ()))
+
+
+def test_each_step_has_prompts_of_its_own(target: bench.Target) -> None:
+    assert target.load.request(1)["seed"] != target.load.request(1)["seed"]
 
 
 def quiet(line: str) -> None:
