@@ -108,6 +108,46 @@ def test_ecc(gpu: Gpu) -> None:
     assert (gpu.ecc, gpu.ecc_pending, gpu.sram_threshold_exceeded) == (True, False, True)
 
 
+UNCORRECTED = [
+    query("""\
+        ECC Errors
+            Volatile
+                Single Bit
+                    Device Memory      : 5
+                    Total              : 5
+                Double Bit
+                    Device Memory      : 2
+                    L2 Cache           : 1
+                    Total              : 3
+            Aggregate
+                Double Bit
+                    Total              : 4
+        """),
+    query("""\
+        ECC Errors
+            Volatile
+                SRAM Correctable       : 5
+                SRAM Uncorrectable     : 1
+                DRAM Uncorrectable     : 2
+            Aggregate
+                SRAM Uncorrectable Parity  : 1
+                SRAM Uncorrectable SEC-DED : 1
+                DRAM Uncorrectable     : 2
+                SRAM Threshold Exceeded : No
+        """),
+    xml(
+        "<ecc_errors><volatile><double_bit><device_memory>2</device_memory><total>3</total></double_bit></volatile>"
+        "<aggregate><double_bit><total>4</total></double_bit></aggregate></ecc_errors>"
+    ),
+    nvml(ecc_uncorrected_volatile=3, ecc_uncorrected_aggregate=4),
+]
+
+
+@pytest.mark.parametrize("gpu", UNCORRECTED, ids=["before turing", "turing and later", "xml", "nvml"])
+def test_uncorrected_errors(gpu: Gpu) -> None:
+    assert (gpu.ecc_uncorrected_volatile, gpu.ecc_uncorrected_aggregate) == (3, 4)
+
+
 MARGINS = [
     query("""\
         Temperature

@@ -81,12 +81,12 @@ def _reason(path: str) -> str:
 
 
 def _uncorrected(paths: Paths, period: str) -> int | None:
-    """Return the uncorrected errors of one period: the sum over SRAM and DRAM, or the old form's total."""
+    """Return the uncorrected errors of one period: the sum over SRAM and DRAM, or the total of older boards."""
     prefix = re.compile(rf"(?:ecc errors|ecc_errors)/{period}/(.*)")
-    counts = [
-        count
-        for path, text in paths.items()
-        if (found := prefix.fullmatch(path)) and "uncorrectable" in found[1] and "threshold" not in found[1]
-        if (count := number(text)) is not None
-    ]
+    told = {found[1]: number(text) for path, text in paths.items() if (found := prefix.fullmatch(path))}
+    total = told.get("double bit/total", told.get("double_bit/total"))
+    if total is not None:
+        return total
+    parts = [name for name in told if "uncorrectable" in name and "threshold" not in name]
+    counts = [count for name in parts if (count := told[name]) is not None]
     return sum(counts) if counts else None
