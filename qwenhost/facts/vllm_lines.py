@@ -37,7 +37,7 @@ MILD = ("DEBUG", "INFO", "WARNING")
 
 _RANK = re.compile(r"^\[rank\d+\]: ?")
 
-_BANNER = re.compile(r"vLLM API server version|█.*\bversion \d")
+_BANNER = re.compile(r"vLLM API server version|█ {1,4}version \d")
 
 _STARTING = re.compile(r"systemd: Starting (?:vllm@(?P<unit>[^ ]+?)\.service|vLLM (?P<named>[\w-]+))")
 """Newer versions of systemd name the unit, older ones only its description."""

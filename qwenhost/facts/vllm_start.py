@@ -11,7 +11,7 @@ from qwenhost.facts.vllm_lines import MILD, LogStart
 from qwenhost.facts.vllm_wordings import Wording, wordings
 
 ROOT = re.compile(
-    r"^(?:(?:[a-zA-Z_][\w.]*\.)?(?:[A-Z]\w*(?:Error|Exception|Interrupt)|OutOfResources|BackendCompilerFailed)"
+    r"^(?:(?:[a-zA-Z_][\w.]{0,120}\.)?(?:[A-Z]\w{0,80}(?:Error|Exception|Interrupt)|OutOfResources|BackendCompilerFailed)"
     r"(?:: (?!None\b).*|$)"
     r"|Fatal Python error: .*|Segmentation fault.*| +(?:Value error|Assertion failed), .*| +assert .*)",
     re.MULTILINE,
@@ -186,7 +186,7 @@ def _restarts(starts: Sequence[LogStart]) -> int:
 
 
 _VERSION = re.compile(
-    r"vLLM API server version v?(\d[\w.+]*)|█.*\bversion v?(\d[\w.+]*)|LLM engine \(v(\d[\w.+]*)\)"
+    r"vLLM API server version v?(\d[\w.+]*)|█ {1,4}version v?(\d[\w.+]*)|LLM engine \(v(\d[\w.+]*)\)"
 )
 
 
@@ -195,7 +195,7 @@ def _version(text: str) -> str:
     return next((version for version in found.groups() if version), "") if found else ""
 
 
-_MODEL = re.compile(r"'model(?:_tag)?': '([^']+)'|LLM engine .*?\bmodel='([^']+)'|█ +model +(\S+)")
+_MODEL = re.compile(r"'model(?:_tag)?': '([^']+)'|LLM engine .{0,80}?\bmodel='([^']+)'|█ {1,4}model +(\S+)")
 
 
 def _model(text: str) -> str:
