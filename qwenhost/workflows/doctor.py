@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from threading import Thread
 from typing import Any
 
+from qwenhost.checks.declare import checks
 from qwenhost.checks.engine import examine
 from qwenhost.expectations import settings
 from qwenhost.expectations.declared import Declared, read_declared
 from qwenhost.expectations.resolve import resolve
+from qwenhost.expectations.skus import skus
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.desired import Expectations
 from qwenhost.records.errors import QwenhostError
@@ -39,8 +42,17 @@ PROFILE = "qwenhost_profile"
 def examine_here(profile: str = "", trials: bool = False) -> HostReport:
     """Examine this host; nothing is declared for it but a profile, if one is named."""
     declared = _declared(None, "this host", profile)
+    ready = Thread(target=_get_ready)
+    ready.start()
     bundle = local.fetch(sources_of(declared))
+    ready.join()
     return examine_bundle(tried(bundle, local.try_out) if trials else bundle, declared)
+
+
+def _get_ready() -> None:
+    """Load what the judgement needs, while the host answers."""
+    checks()
+    skus()
 
 
 def examine_recorded(path: str, host: Host | None, profile: str = "") -> HostReport:
