@@ -173,6 +173,29 @@ def test_ports_far_above_a_gpu(status: str, verdict: str) -> None:
     assert worst(host(("lspci", root + switch + gpu("17:00.0"))), "pcie.upstream", A100_PCIE) == verdict
 
 
+TREES = [
+    pytest.param("-[0000:00]-+-00.0\n           \\-01.1-[16-17]----00.0-[17]----00.0\n", id="numbers"),
+    pytest.param(
+        "-+-[0000:80]---00.0  Intel Corporation Device 09a2\n"
+        " \\-[0000:00]-+-00.0  Intel Corporation Ice Lake\n"
+        "             +-01.1-[16-19]----00.0-[17-19]--+-00.0-[17]----00.0  NVIDIA Corporation GA100\n"
+        "             |                               \\-01.0-[18]--\n"
+        "             \\-1f.0  Intel Corporation Device a1c4\n",
+        id="names",
+    ),
+]
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_places_that_only_a_tree_shows(tree: str) -> None:
+    """Without the bus numbers of `lspci -v`, a drawn tree tells which ports are above a GPU."""
+    status = "\t\tLnkCap:\tPort #1, Speed 16GT/s, Width x16\n\t\tLnkSta:\tSpeed 16GT/s, Width x4\n"
+    root = f"00:01.1 PCI bridge [0604]: Intel Corporation [8086:347a]\n{status}"
+    cards = (root + gpu("17:00.0")).replace("\n\n", "\n")
+    assert worst(host(("lspci", cards)), "pcie.upstream", A100_PCIE) == "unknown"
+    assert worst(host(("lspci", cards), ("lspci-tree", tree)), "pcie.upstream", A100_PCIE) == "warn"
+
+
 def test_a_narrow_uplink_is_told_once_with_all_gpus_below(healthy: Bundle, want: Expectations) -> None:
     path = '"/sys/bus/pci/devices/0000:42:00.0/current_link_width": '
     found = of(examine(edited(healthy, ("pci", path + '"16"', path + '"8"')), want), "pcie.upstream")
