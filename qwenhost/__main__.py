@@ -1,5 +1,7 @@
 """`python -m qwenhost`."""
 
+from __future__ import annotations
+
 from qwenhost.cli.main import main
 
 main()

@@ -9,7 +9,7 @@ from typing import Any
 from qwenhost.expectations.models import FILE, all_sizes, nearest_sizes
 from qwenhost.expectations.tables import table
 from qwenhost.records.errors import USAGE, QwenhostError
-from qwenhost.records.model import BF16_BYTES, ModelShape
+from qwenhost.records.model_shape import BF16_BYTES, ModelShape
 
 PRECISIONS = ("bf16", "fp8", "gptq-int4")
 NAME = re.compile(

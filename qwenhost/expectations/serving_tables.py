@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qwenhost.expectations.tables import table
 from qwenhost.records.desired import Sku
-from qwenhost.records.model import ModelShape
+from qwenhost.records.model_shape import ModelShape
 
 BOARDS, OVERHEAD, RULES = "serving/boards.yaml", "serving/overhead.yaml", "serving/rules.yaml"
 GIB = 2**30

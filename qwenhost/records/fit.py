@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qwenhost.records.model import ModelShape
+from qwenhost.records.model_shape import ModelShape
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from math import ceil
 from qwenhost.expectations import serving_tables as tables
 from qwenhost.expectations.serving_tables import GIB
 from qwenhost.records.fit import Candidate, Fit, Place, Question, Refused
-from qwenhost.records.model import ModelShape
+from qwenhost.records.model_shape import ModelShape
 from qwenhost.serving.kv_cache import BlockPool, block_pool
 
 SHORTEST_CONTEXT = 4096

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
-from qwenhost.records.model import BF16_BYTES, ModelShape
+from qwenhost.records.model_shape import BF16_BYTES, ModelShape
 
 STATE_BYTES = 4
 """Recurrent states are float32 (mamba_ssm_dtype of the family)."""

@@ -14,7 +14,7 @@ from qwenhost.records.desired import Expectations, Sku
 from qwenhost.records.errors import USAGE, QwenhostError
 from qwenhost.records.fit import Fit, Place, Question
 from qwenhost.records.host import Host
-from qwenhost.records.model import ModelShape
+from qwenhost.records.model_shape import ModelShape
 from qwenhost.serving.fit import fit
 
 MIB_PER_GIB = 1024

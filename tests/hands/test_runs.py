@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from fnmatch import fnmatch
@@ -57,7 +56,7 @@ def tree(root: Path) -> dict[str, Any]:
     kept = [
         path for path in paths if not str(path.relative_to(root)).startswith(("run/", "var/lib/qwenhost/runs/"))
     ]
-    return {str(path): os.readlink(path) if path.is_symlink() else told(path) for path in kept}
+    return {str(path): str(path.readlink()) if path.is_symlink() else told(path) for path in kept}
 
 
 def told(path: Path) -> tuple[str, int]:

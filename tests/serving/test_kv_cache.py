@@ -8,7 +8,7 @@ from qwenhost.expectations.model_shapes import by_name, of_checkpoint
 from qwenhost.expectations.serving_tables import OVERHEAD
 from qwenhost.expectations.tables import table
 from qwenhost.records.errors import QwenhostError
-from qwenhost.records.model import ModelShape
+from qwenhost.records.model_shape import ModelShape
 from qwenhost.serving.kv_cache import block_pool
 
 GIB = 2**30
