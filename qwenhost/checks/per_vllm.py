@@ -129,11 +129,16 @@ def came_past(run: Run) -> Judgement | None:
         return skip(run.subject, "stopped while it started" if run.start.state == "stopped" else "still starts")
     if not run.known or (run.unit and run.unit.state == "inactive"):
         return skip(run.subject, "not started yet")
-    return Judgement(run.subject, Verdict.UNKNOWN, "neither its log nor its answers were seen")
+    return Judgement(run.subject, Verdict.UNKNOWN, "neither its log nor its answers were seen", remedy=LOOK)
 
 
 def step(text: str, want: Expectations) -> Remedy:
     """Return what to do: where the service is declared, the role does it after a change of the inventory."""
     if want.serving is None:
         return by_hand(text)
+    return declared(text)
+
+
+def declared(text: str) -> Remedy:
+    """Return what to do where the service is declared."""
     return by_role(ROLE, f"{text} Change it in qwenhost_vllm, then run qwenhost provision.")

@@ -13,6 +13,7 @@ from qwenhost.checks.per_vllm import (
     START_CAUSES,
     Run,
     came_past,
+    declared,
     each_run,
     start_causes,
     step,
@@ -25,18 +26,17 @@ from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict
 from qwenhost.records.versions import older
 
+ARCHITECTURE = "Install a vLLM release that lists the model, with the Transformers that it requires."
 
-@check("vllm.architecture", remedy=LOOK, consequence_of=INSTALLED)
+
+@check("vllm.architecture", remedy=declared(ARCHITECTURE), consequence_of=INSTALLED)
 def architecture(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """The installed vLLM and its Transformers know the model's architecture.
 
     A model that is newer than the software is refused before any weight is read. Upgrading Transformers
     alone seldom helps: the vLLM release has to know the model as well.
     """
-    first = first_vllm_for_qwen35()
-    remedy = (
-        f"Install a vLLM release that lists the model, with the Transformers that it requires (Qwen3.5: {first})."
-    )
+    remedy = f"{ARCHITECTURE} Qwen3.5 needs {first_vllm_for_qwen35()} or newer."
     yield from start_causes("vllm.architecture", runs, want, remedy, lambda run: _sign(run, "resolved"))
     for run, start in _started(runs, want):
         fallback = start.of("fallback")
@@ -46,15 +46,19 @@ def architecture(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgemen
             )
 
 
-@check("vllm.fp8-on-sm80", remedy=LOOK, consequence_of=INSTALLED)
+COMPARED = "auto, or answers compared with those of BF16"
+
+FP8 = "Serve BF16, INT4 or block FP8 through Marlin, with kv-cache-dtype auto."
+
+
+@check("vllm.fp8-on-sm80", remedy=declared(FP8), consequence_of=INSTALLED)
 def fp8_on_sm80(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """FP8 is used as the GPU can use it.
 
     The A100 has no FP8 tensor cores. FP8 weights run there as weight-only FP8 (Marlin): memory and decode
     gain, prefill does not. Other FP8 kernels, and most of the FP8 KV cache, stop the start.
     """
-    remedy = "Serve BF16, INT4 or block FP8 through Marlin, with kv-cache-dtype auto."
-    yield from start_causes("vllm.fp8-on-sm80", runs, want, remedy)
+    yield from start_causes("vllm.fp8-on-sm80", runs, want, FP8)
     ampere = bool(want.sku and want.sku.family in vllm_limits().families_without_fp8)
     for run, start in _started(runs, want):
         weights, cache = start.of("marlin"), start.of("fp8-cache")
@@ -68,32 +72,33 @@ def fp8_on_sm80(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement
             yield note(f"vllm@{instance.name}", f"kv-cache-dtype {asked} is declared", expected=COMPARED)
 
 
-COMPARED = "auto, or answers compared with those of BF16"
+FREE_MEMORY = (
+    "Look who holds memory (nvidia-smi), and end it; else lower gpu-memory-utilization, max-num-seqs or"
+    " max-num-batched-tokens, or spread the model over more GPUs."
+)
 
 
-@check("vllm.free-memory", remedy=LOOK, consequence_of=INSTALLED)
+@check("vllm.free-memory", remedy=declared(FREE_MEMORY), consequence_of=INSTALLED)
 def free_memory(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """The GPU had the memory that the service asked for.
 
     vLLM takes its share when it starts. What another process or the service's own last run still holds is
     missing then; without room above the share, a later peak ends the engine while it serves.
     """
-    remedy = (
-        "Look who holds memory (nvidia-smi), and end it; else lower gpu-memory-utilization, max-num-seqs or"
-        " max-num-batched-tokens, or spread the model over more GPUs."
-    )
-    yield from start_causes("vllm.free-memory", runs, want, remedy)
+    yield from start_causes("vllm.free-memory", runs, want, FREE_MEMORY)
 
 
-@check("vllm.kv-cache-fit", remedy=LOOK, consequence_of=INSTALLED)
+KV_CACHE = "Lower max-model-len to what fits, raise gpu-memory-utilization, or use more GPUs."
+
+
+@check("vllm.kv-cache-fit", remedy=declared(KV_CACHE), consequence_of=INSTALLED)
 def kv_cache_fit(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """The KV cache holds at least one request of the full context length.
 
     What is left of the GPU's share after weights and activations is cache. vLLM refuses to start where
     one request of max_model_len does not fit.
     """
-    remedy = "Lower max-model-len to what fits, raise gpu-memory-utilization, or use more GPUs."
-    yield from start_causes("vllm.kv-cache-fit", runs, want, remedy, _fits)
+    yield from start_causes("vllm.kv-cache-fit", runs, want, KV_CACHE, _fits)
 
 
 def _fits(run: Run) -> str:
@@ -106,48 +111,59 @@ def _sign(run: Run, name: str) -> str:
     return event.observed if event else "it started"
 
 
-@check("vllm.mamba-blocks", remedy=LOOK, consequence_of=INSTALLED)
+MAMBA_BLOCKS = "Set max-num-seqs to at most the number of blocks that the log names."
+
+
+@check("vllm.mamba-blocks", remedy=declared(MAMBA_BLOCKS), consequence_of=INSTALLED)
 def mamba_blocks(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """There are as many Mamba cache blocks as requests may run at once.
 
     Qwen3.5 keeps the state of its linear attention per running request, in one block each. The default of
     max_num_seqs can be larger than the pool, and then CUDA graphs cannot be captured.
     """
-    remedy = "Set max-num-seqs to at most the number of blocks that the log names."
-    yield from start_causes("vllm.mamba-blocks", runs, want, remedy)
+    yield from start_causes("vllm.mamba-blocks", runs, want, MAMBA_BLOCKS)
 
 
-@check("vllm.mamba-batch", remedy=LOOK, consequence_of=INSTALLED)
+MAMBA_BATCH = (
+    "Raise max-num-batched-tokens to at least one block; for the assertion on cache lines lower"
+    " max-cudagraph-capture-size or max-num-seqs."
+)
+
+
+@check("vllm.mamba-batch", remedy=declared(MAMBA_BATCH), consequence_of=INSTALLED)
 def mamba_batch(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """Batches and blocks of the hybrid cache fit one another.
 
     A block of Qwen3.5's cache has hundreds of tokens. Older versions need a whole block per step, and CUDA
     graphs for no more requests than the Mamba cache has lines.
     """
-    remedy = (
-        "Raise max-num-batched-tokens to at least one block; for the assertion on cache lines lower"
-        " max-cudagraph-capture-size or max-num-seqs."
-    )
-    yield from start_causes("vllm.mamba-batch", runs, want, remedy)
+    yield from start_causes("vllm.mamba-batch", runs, want, MAMBA_BATCH)
 
 
-@check("vllm.context-length", remedy=LOOK, consequence_of=INSTALLED)
+CONTEXT_LENGTH = (
+    "Lower max-model-len to the model's own length, or give the YaRN parameters of its card (hf-overrides)."
+)
+
+
+@check("vllm.context-length", remedy=declared(CONTEXT_LENGTH), consequence_of=INSTALLED)
 def context_length(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """The context length is one that the model was made for.
 
     Beyond max_position_embeddings positions have no meaning: vLLM refuses it unless it is overridden, and
     then answers may be nonsense. A longer context needs the model's own YaRN parameters.
     """
-    remedy = (
-        "Lower max-model-len to the model's own length, or give the YaRN parameters of its card (hf-overrides)."
-    )
-    yield from start_causes("vllm.context-length", runs, want, remedy)
+    yield from start_causes("vllm.context-length", runs, want, CONTEXT_LENGTH)
     for run, start in _started(runs, want):
         beyond, refused = start.of("beyond-derived"), start.of("request-too-long")
         if beyond and (start.was_ready or beyond.mild):
             observed, expected = beyond.observed, beyond.expected
             yield Judgement(
-                run.subject, Verdict.WARN, observed, expected, evidence=beyond.line, remedy=step(remedy, want)
+                run.subject,
+                Verdict.WARN,
+                observed,
+                expected,
+                evidence=beyond.line,
+                remedy=step(CONTEXT_LENGTH, want),
             )
         if refused:
             yield note(run.subject, refused.observed, expected=refused.expected, evidence=refused.line)
