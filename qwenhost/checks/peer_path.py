@@ -52,8 +52,13 @@ def acs(
         yield _cut_out(lines)
     elif _all_nvlink(matrix) and not (ports and ports.any):
         yield skip(HOST, "NVLink joins all GPUs, and there is no HCA")
-    elif iommu and iommu.on is False:
-        yield note(HOST, "registers not read (lspci -vvv, as root); without an IOMMU the kernel leaves ACS off")
+    elif iommu and iommu.on is not None:
+        kernel = (
+            "with an IOMMU the kernel may switch it on"
+            if iommu.on
+            else "without an IOMMU the kernel leaves it off"
+        )
+        yield note(HOST, f"registers not read (lspci -vvv, as root); {kernel}")
 
 
 def _redirecting(pci: PciDevices | None) -> dict[str, list[str]]:

@@ -114,6 +114,13 @@ def test_acs_lines_without_their_ports() -> None:
     assert worst(host(("acs-lines", line.format(LETS_THROUGH))), "pcie.acs") == "pass"
 
 
+@pytest.mark.parametrize("line", ["intel_iommu=off", "amd_iommu=on"])
+def test_acs_that_was_not_read_is_told_with_what_the_kernel_does(line: str) -> None:
+    captures = (("dmesg", log(f"Kernel command line: root=/dev/sda1 {line}")), ("nvidia-smi-topo", PCIE_PAIR))
+    assert worst(host(*captures), "pcie.acs") == "note"
+    assert worst(host(captures[1]), "pcie.acs") == "unknown"
+
+
 IOMMU = [
     (
         "pass",
