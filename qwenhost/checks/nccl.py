@@ -55,6 +55,8 @@ def environment(
         *_warnings(log),
         *_failures(runs, log),
     ]
+    if not told and log:
+        told = [*_detours(log, ways, _shown(matrix))]
     yield from told
     for path in settings.unread if settings else ():
         yield Judgement(path, Verdict.UNKNOWN, "could not be read")
@@ -133,6 +135,23 @@ def _warnings(log: NcclLog | None) -> Iterator[Judgement]:
             yield Judgement("NCCL", Verdict.WARN, told, "no warning", evidence=lines[0], remedy=remedy)
     if strange:
         yield note("NCCL", f"{len(strange)} other warnings", evidence=strange[0])
+
+
+def _shown(matrix: Topology | None) -> bool:
+    return bool(matrix and any(cell.startswith("NV") for cell in matrix.cells.values()))
+
+
+def _detours(log: NcclLog, ways: dict[str, bool], nvlink: bool) -> Iterator[Judgement]:
+    """Tell of channels that leave a better way unused, where no variable explains it."""
+    remedy = by_hand(
+        "Start it with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=ENV,GRAPH,P2P: the lines before the channels say why."
+    )
+    local = [way for way in log.ways if not way.startswith("NET")]
+    if nvlink and local == ["SHM"]:
+        observed = "all channels of this host go through host memory"
+        yield Judgement("NCCL", Verdict.WARN, observed, "P2P, since NVLink joins the GPUs", remedy=remedy)
+    if ways["rdma"] and "NET/Socket" in log.ways:
+        yield Judgement("NCCL", Verdict.WARN, "channels between hosts use TCP sockets", "NET/IB", remedy=remedy)
 
 
 def _failures(runs: VllmRuns | None, log: NcclLog | None) -> Iterator[Judgement]:

@@ -126,7 +126,11 @@ def _mode(iommu: Iommu, pci: PciDevices | None, otherwise: Verdict) -> Iterator[
     translated = [gpu for gpu, kind in kinds.items() if kind in TRANSLATING]
     known = any(kinds.values())
     evidence = iommu.line or ""
-    if translated:
+    if iommu.fault and (not kinds or any(gpu[5:] in iommu.fault for gpu in kinds)):
+        yield Judgement(
+            HOST, Verdict.WARN, "refused an access of a GPU", "pass-through, or off", evidence=iommu.fault
+        )
+    elif translated:
         told = f"translates for {', '.join(translated)}"
         yield Judgement(HOST, otherwise, told, "pass-through, or off", evidence=evidence)
     elif known or iommu.translates is False:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from qwenhost.checks.declare import Judgement, check, note, skip
 from qwenhost.checks.ib import HOST, NO_HCA
 from qwenhost.expectations.rdma import PATH, rdma_limits
+from qwenhost.facts.driver import DriverVersions
 from qwenhost.facts.modules import KernelModules
 from qwenhost.facts.nccl_log import NcclLog
 from qwenhost.facts.peermem import PeermemTrouble
@@ -29,7 +30,11 @@ _REBUILD = by_hand(
     consequence_of=("driver.present", "driver.versions-agree"),
 )
 def peermem(
-    modules: KernelModules | None, ports: RdmaPorts | None, log: NcclLog | None, trouble: PeermemTrouble | None
+    modules: KernelModules | None,
+    ports: RdmaPorts | None,
+    log: NcclLog | None,
+    trouble: PeermemTrouble | None,
+    driver: DriverVersions | None,
 ) -> Iterator[Judgement]:
     """The kernel lets HCAs reach the GPUs' memory.
 
@@ -43,7 +48,7 @@ def peermem(
     elif ports and not ports.any and not (log and log.hcas):
         yield skip(HOST, NO_HCA)
     elif modules and "nvidia" in modules.names and _has_hca(modules, ports, log):
-        yield _as_loaded(modules)
+        yield _as_loaded(modules, closed=bool(driver and driver.open_module is False))
 
 
 def _troubles(trouble: PeermemTrouble) -> Iterator[Judgement]:
@@ -77,9 +82,13 @@ def _has_hca(modules: KernelModules, ports: RdmaPorts | None, log: NcclLog | Non
     )
 
 
-def _as_loaded(modules: KernelModules) -> Judgement:
+def _as_loaded(modules: KernelModules, *, closed: bool) -> Judgement:
+    """Judge by what is loaded; only the open driver has DMA-BUF in its place."""
     if modules.names & PEERMEM:
         return Judgement(HOST, Verdict.PASS, "loaded")
+    if closed:
+        observed = "nvidia_peermem is not loaded, and the closed driver has no DMA-BUF"
+        return Judgement(HOST, Verdict.WARN, observed, "loaded")
     return note(HOST, "nvidia_peermem is not loaded", expected="loaded, unless NCCL uses DMA-BUF (its log tells)")
 
 

@@ -41,6 +41,8 @@ class Iommu:
     types: Mapping[str, str] | None = None
     line: str | None = None
     hypervisor: str | None = None
+    fault: str | None = None
+    """A line that tells of an access which the IOMMU refused."""
 
     def merge(self, other: Iommu) -> Iommu:
         """Fill what this view lacks."""
@@ -100,9 +102,10 @@ _WORKS = re.compile(
 _DEFAULT = re.compile(
     r"iommu: Default domain type: (Translated|Passthrough)|Hardware identity mapping|\bsetting identity"
 )
+_FAULT = re.compile(r"IO_PAGE_FAULT|DMAR: \[DMA (?:Read|Write)|DMAR: DRHD: handling fault")
 _HYPERVISOR = re.compile(r"Hypervisor detected: (.+)")
 _COMMAND_LINE = re.compile(r"^(?:Kernel c|C)ommand line: (.*)")
-_WORDS = ("iommu", "dmar: ", "amd-vi", "hypervisor detected", "command line: ")
+_WORDS = ("iommu", "dmar: ", "amd-vi", "hypervisor detected", "command line: ", "io_page_fault")
 
 
 @parses(KERNEL_LOG, trust=1)
@@ -112,11 +115,13 @@ def iommu_in_kernel_log(capture: Capture) -> Iommu:
     works = next((line for line in lines if _WORKS.search(line)), None)
     default = next((found for line in lines if (found := _DEFAULT.search(line))), None)
     hypervisor = next((found[1].strip() for line in lines if (found := _HYPERVISOR.search(line))), None)
+    fault = next((line for line in lines if _FAULT.search(line)), None)
     args = next((found[1] for line in lines if (found := _COMMAND_LINE.search(line))), "")
     told = _by_arguments(tuple(args.split())) or Iommu()
-    if not (works or default or hypervisor or told.line):
+    if not (works or default or hypervisor or fault or told.line):
         raise Unparsable("no line about an IOMMU in it")
     translates = told.translates if default is None else default[1] == "Translated"
     evidence = default.string if default else works
-    seen = Iommu(on=True if works else None, translates=translates, line=evidence, hypervisor=hypervisor)
+    on = True if works or fault else None
+    seen = Iommu(on=on, translates=translates, line=evidence, hypervisor=hypervisor, fault=fault)
     return filled(replace(seen, on=False) if told.on is False else seen, told)

@@ -47,7 +47,9 @@ _DOWN = (
     re.compile(
         r"mlx[45]_(?:core|en) (?P<name>[0-9a-f:.]+): Port module event\S*:? module \d+, Cable (?:unplugged|error)"
     ),
-    re.compile(r"infiniband (?P<name>\w+): .*port \d+ (?:is )?(?:down|DOWN|inactive|error)"),
+    re.compile(
+        r"infiniband (?P<name>\w+): .*port \d+ (?:is |state (?:changed )?(?:to )?)?(?:down|DOWN|inactive|error)"
+    ),
     re.compile(r"(?P<name>ib[\w.]+): (?:link (?:is )?down|Link down|port (?:error|down))"),
 )
 _WORDS = ("link down", "link is down", "module event", "infiniband", ": port error", ": port down")

@@ -32,6 +32,8 @@ class NcclLog:
     direct_line: str = ""
     port_errors: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    ways: tuple[str, ...] = ()
+    """Transports of its channels, such as P2P, SHM and NET/Socket, each once."""
 
     def merge(self, other: NcclLog) -> NcclLog:
         """Add what another log tells."""
@@ -42,6 +44,7 @@ class NcclLog:
             self.direct_line or other.direct_line,
             {**other.port_errors, **self.port_errors},
             tuple(dict.fromkeys((*self.warnings, *other.warnings))),
+            tuple(dict.fromkeys((*self.ways, *other.ways))),
         )
 
 
@@ -73,6 +76,7 @@ _PORT_ERROR = re.compile(
     r"(?:port error|port changed|device fatal).*$",
     re.MULTILINE,
 )
+_WAY = re.compile(r"NCCL INFO Channel .* via (P2P|SHM|NET/\w+|NVLS|CollNet)")
 _WARNING = re.compile(r"\bNCCL WARN (.+?)\s*$", re.MULTILINE)
 
 
@@ -88,4 +92,5 @@ def _read(text: str) -> NcclLog:
         direct_line=direct[-1][0].strip() if direct else "",
         port_errors={found[1] or "an HCA": found[0].strip() for found in _PORT_ERROR.finditer(text)},
         warnings=tuple(dict.fromkeys(_WARNING.findall(text))),
+        ways=tuple(dict.fromkeys(_WAY.findall(text))),
     )

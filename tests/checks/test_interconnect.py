@@ -137,6 +137,8 @@ IOMMU = [
     ),
     ("pass", log("Command line: BOOT_IMAGE=/vmlinuz intel_iommu=off")),
     ("unknown", log("iommu: Default domain type: Translated")),
+    ("warn", log("nvidia 0000:17:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0 address=0xf4 flags=0x20]")),
+    ("warn", log("DMAR: [DMA Write NO_PASID] Request device [65:00.0] fault addr 0xa000 [fault reason 0x05]")),
     ("skip", log("Hypervisor detected: KVM", "iommu: Default domain type: Translated", "DMAR: IOMMU enabled")),
 ]
 
@@ -156,6 +158,8 @@ def test_iommu_group_of_the_gpus(kind: str, verdict: str) -> None:
     }
     bundle = host(("iommu", json.dumps(files)), ("lspci", CARDS), ("nvidia-smi-topo", PCIE_PAIR))
     assert worst(bundle, "pcie.iommu") == verdict
+    refused = log("nvidia 0000:65:00.0: AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x0 address=0xf4]")
+    assert worst(added(bundle, "dmesg", refused), "pcie.iommu") == "warn"
 
 
 A100_PCIE = Expectations(sku=skus()["a100-80gb-pcie"])
@@ -409,6 +413,8 @@ ENABLED = f"{NCCL} INFO NET/IB : GPU Direct RDMA Enabled for HCA 0 'mlx5_0'\n"
 LOADED = "nvidia_peermem 16384 0\nnvidia 56000000 10 nvidia_peermem\nmlx5_ib 450560 0\n"
 NOT_LOADED = "nvidia 56000000 10\nib_core 442368 8 mlx5_ib\nmlx5_ib 450560 0\n"
 
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025\n"
+
 PEERMEM = [
     ((("nccl-log", DISABLED), ("lsmod", NOT_LOADED)), "warn"),
     ((("nccl-log", DISABLED),), "warn"),
@@ -416,6 +422,7 @@ PEERMEM = [
     ((("nccl-log", ENABLED), ("lsmod", NOT_LOADED)), "pass"),
     ((("lsmod", LOADED),), "pass"),
     ((("lsmod", NOT_LOADED),), "note"),
+    ((("lsmod", NOT_LOADED), ("proc-driver-nvidia-version", CLOSED)), "warn"),
     (
         (("dmesg", log("nvidia_peermem: disagrees about version of symbol ib_register_peer_memory_client")),),
         "warn",
@@ -498,6 +505,23 @@ SETTINGS = [
 def test_settings_of_nccl(source: tuple[str, str], topology: str, verdict: str) -> None:
     network = ("network", files("4: ACTIVE", "5: LinkUp"))
     assert worst(host(source, ("nvidia-smi-topo", topology), network), "nccl.environment") == verdict
+
+
+CHANNELS = [
+    ("SHM/direct/direct", NVLINK_PAIR, "warn"),
+    ("SHM/direct/direct", PCIE_PAIR, "note"),
+    ("P2P/CUMEM/read", NVLINK_PAIR, "note"),
+    ("NET/Socket/0", PCIE_PAIR, "warn"),
+    ("NET/IB/0/GDRDMA", PCIE_PAIR, "note"),
+]
+
+
+@pytest.mark.parametrize(("way", "topology", "verdict"), CHANNELS)
+def test_channels_that_leave_a_better_way(way: str, topology: str, verdict: str) -> None:
+    network = ("network", files("4: ACTIVE", "5: LinkUp"))
+    line = f"{NCCL} INFO Channel 00/0 : 0[0] -> 1[1] via {way}\n"
+    bundle = host(("nccl-log", line), ("nvidia-smi-topo", topology), network)
+    assert worst(bundle, "nccl.environment") == verdict
 
 
 WARNINGS = [
