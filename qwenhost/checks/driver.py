@@ -62,8 +62,9 @@ def _has_gpus(pci: PciDevices | None, want: Expectations) -> bool:
 
 
 _RELOAD = by_reboot(
-    "Reboot; or stop all users of the GPUs and reload the module: sudo modprobe -r nvidia_drm nvidia_modeset"
-    " nvidia_uvm nvidia && sudo modprobe nvidia. Then hold the driver's packages."
+    "Reboot; or stop all users of the GPUs, nvidia-persistenced and nvidia-fabricmanager among them, and reload"
+    " the module: sudo modprobe -r nvidia_peermem nvidia_drm nvidia_modeset nvidia_uvm nvidia && sudo modprobe"
+    " nvidia. Then hold the driver's packages."
 )
 _OWN_LIBRARIES = by_hand(
     "Find the program that brings its own driver libraries: a container image with libcuda inside, or a folder on"
