@@ -54,21 +54,21 @@ def command(
 ) -> None:
     """Measure the model served at URL, or the instances of an inventory's hosts, over a ladder of concurrencies.
 
-    Runs `vllm bench serve` beside the service, after a burst that is not counted. With --baseline, exit code 1
-    tells that throughput fell by more than the tolerance.
+    Runs `vllm bench serve` beside the service, after a burst that is not counted. Exit code 1 tells that requests
+    failed or, with --baseline, that throughput fell by more than the tolerance.
     """
     from qwenhost.reports.bench_text import ladder_lines
     from qwenhost.workflows import bench
 
     before = bench.load_saved(baseline) if baseline else {}
     ladder = _ladder(concurrency)
-    measured, slower = [], False
+    measured, bad = [], False
     for target in _targets(targets, inventory, limit, (model, tokenizer, vllm), api_key_file):
         load = replace(target.load, concurrencies=ladder, input_tokens=input_tokens, output_tokens=output_tokens)
         told = bench.measure(replace(target, load=load), _say)
         earlier = before.get(told.service)
         compared = bench.compare(told, earlier, tolerance) if earlier else ()
-        slower = slower or any(not one.holds for one in compared)
+        bad = bad or any(step.failed for step in told.steps) or any(not one.holds for one in compared)
         measured.append(told)
         if not as_json:
             click.echo("\n".join(ladder_lines(told, compared)))
@@ -76,7 +76,7 @@ def command(
         bench.save(measured, output)
     if as_json:
         click.echo(bench.to_json(measured))
-    ctx.exit(FAILED if slower else 0)
+    ctx.exit(FAILED if bad else 0)
 
 
 def _say(line: str) -> None:

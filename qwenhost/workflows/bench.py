@@ -89,7 +89,7 @@ def _of_host(host: Host) -> Iterator[Target]:
             base_url=f"http://127.0.0.1:{instance.port}",
             model=serving.model_name if serving else "",
             tokenizer=serving.model_path if serving else "",
-            key_file=KEY_FILE if serving and serving.api_key_file else "",
+            key_file=KEY_FILE,
         )
         yield Target(load, over_ssh(host), HostFetch(load.base_url, http_over_ssh(host)))
 
