@@ -38,7 +38,9 @@ def _candidates(items: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, ...]]:
 
 
 def _inside(kind: Any, value: Any) -> tuple[str, ...]:
-    """Return what a group, a repetition or a choice needs."""
+    """Return what a group, a look ahead or behind, a repetition or a choice needs."""
+    if kind is sre.ASSERT:
+        return _best(value[1])
     if kind is sre.SUBPATTERN and not value[1] & re.IGNORECASE:
         return _best(value[3])
     if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT) and value[0] > 0:

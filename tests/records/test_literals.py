@@ -21,6 +21,8 @@ from tests.checks.conftest import HEALTHY
         (r"Error 80[24]\b", ("Error 80",)),
         (r"GPU(?: is)? lost", (" lost",)),
         (r"(?:Mem:\s+)+\d", ("Mem:",)),
+        (r"^(?=.*Mem:)\w", ("Mem:",)),
+        (r"^(?!.*Mem:)\w", ()),
         (r"(?:a\d|\d)", ()),
         (r"(?i)nvidia", ()),
         (r"(?i:nvidia)\d", ()),
