@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import pkgutil
+import re
 import sys
 from collections.abc import Sequence
-from importlib.machinery import SourceFileLoader
-from types import CodeType
+from pathlib import Path
 
 import click
 
@@ -20,6 +20,10 @@ INTERRUPTED = 130
 
 DEBUG = "--debug"
 
+HERE = Path(__file__).parent
+
+FIRST_LINE = re.compile(r'"""`qwenhost [^`]+`: (?P<summary>.+?)\.?"""')
+
 
 class Commands(click.Group):
     """Imports a command's module only when it is asked for, so that each command pays for itself alone."""
@@ -28,14 +32,13 @@ class Commands(click.Group):
         """Return the names of all modules of this package that are commands."""
         package = importlib.import_module("qwenhost.cli")
         names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-        return [name.replace("_", "-") for name in names if _documented(name)]
+        return [name.replace("_", "-") for name in names if _summary(name)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a line for each command without importing any, so that help is there at once."""
-        names = self.list_commands(ctx)
-        room = formatter.width - 6 - max(map(len, names))
+        rows = [(name, _summary(name.replace("-", "_"))) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(name, room)) for name in names])
+            formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of the module of that name."""
@@ -47,17 +50,12 @@ class Commands(click.Group):
         return found if isinstance(found, click.Command) else None
 
 
-def _summary(name: str, room: int) -> str:
-    return click.Command(name, help=_documented(name.replace("-", "_"))).get_short_help_str(room)
-
-
-def _documented(name: str) -> str:
-    """Return the docstring of a module's `command` or `group`, read from its compiled code; empty for none."""
-    spec = importlib.util.find_spec(f"qwenhost.cli.{name}")
-    code = spec.loader.get_code(spec.name) if spec and isinstance(spec.loader, SourceFileLoader) else None
-    parts = [part for part in code.co_consts if isinstance(part, CodeType)] if code else []
-    texts = (part.co_consts[0] for part in parts if part.co_name in ("command", "group"))
-    return next((text for text in texts if isinstance(text, str)), "")
+def _summary(name: str) -> str:
+    """Return what the first line of a command's module says of it; empty for a module that is no command."""
+    path = HERE / f"{name}.py"
+    with path.open(encoding="utf-8") as lines:
+        found = FIRST_LINE.match(lines.readline())
+    return found["summary"] if found else ""
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
