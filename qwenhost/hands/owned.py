@@ -21,5 +21,8 @@ without the configuration."""
 
 UNITS = ("vllm@*.service", "qwenhost-*.service")
 
+ONCE = "qwenhost-"
+"""How the units begin that set the host once, at boot."""
+
 FOLDERS = ("etc/qwenhost", "usr/local/lib/qwenhost", "etc/systemd/system/vllm@")
 """Folders, by the start of their path, that go when their last file goes."""

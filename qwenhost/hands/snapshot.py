@@ -35,13 +35,18 @@ def take(keys: list[str]) -> dict[str, Any]:
 
 
 def restore(state: dict[str, Any], running: list[str]) -> None:
-    """Bring back a snapshot; `running` units are stopped first. Raises Refused, with its units started again."""
-    _stop(running)
+    """Bring back a snapshot; what runs is stopped first. Raises Refused, with its units started again.
+
+    Units that set the host once, at boot, stay as they are where they ran before, too: started again, they would
+    undo what is restored here.
+    """
+    staying = {unit for unit in running if unit in state["units"] and unit.startswith(owned.ONCE)}
+    _stop([unit for unit in running if unit not in staying])
     _restore_files(state["files"])
     try:
         _restore_live(state)
     finally:
-        _start(state["units"])
+        _start([unit for unit in state["units"] if unit not in staying])
 
 
 def _restore_files(files: dict[str, Any]) -> None:
