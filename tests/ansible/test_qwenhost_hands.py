@@ -84,7 +84,8 @@ def test_failure_is_the_hands_own_line(setting: Path) -> None:
 
 def test_documentation_names_every_act() -> None:
     options = yaml.safe_load(documentation.DOCUMENTATION)["options"]
-    assert tuple(options["act"]["choices"]) == ACTS == tuple(main.ACTS)
+    assert tuple(options["act"]["choices"]) == ACTS
+    assert set(ACTS) <= set(main.ACTS)  # the acts of a run have a plugin of their own
     assert set(options) == set(ARGUMENTS)
     assert yaml.safe_load(documentation.EXAMPLES) and yaml.safe_load(documentation.RETURN)
 
