@@ -25,6 +25,8 @@ class Judgement:
     evidence: str = ""
     origin: str = ""
     remedy: Remedy | None = None
+    consequence_of: str = ""
+    """A check whose failure tells the story of this subject; the check's own are those of all its subjects."""
 
 
 Judge = Callable[..., Iterator[Judgement]]

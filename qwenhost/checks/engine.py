@@ -113,6 +113,7 @@ def _finding(check: Check, judgement: Judgement, source: str = "") -> Finding:
         remedy=NO_REMEDY if quiet else judgement.remedy or check.remedy,
         origin=judgement.origin,
         evidence=judgement.evidence,
+        cause=judgement.consequence_of,
         source=source,
     )
 
@@ -121,6 +122,7 @@ def _with_causes(findings: list[Finding]) -> Iterator[Finding]:
     """Mark alarms and unknowns that another failed check explains, so that a cause is told once."""
     failed = {finding.check for finding in findings if finding.verdict is Verdict.FAIL}
     for finding in findings:
-        causes = [cause for cause in checks()[finding.check].consequence_of if cause in failed]
+        told_by = (*checks()[finding.check].consequence_of, finding.cause)
+        cause = next((check for check in told_by if check in failed), "")
         alarmed = finding.verdict in (Verdict.UNKNOWN, Verdict.WARN, Verdict.FAIL)
-        yield replace(finding, cause=causes[0]) if causes and alarmed else finding
+        yield replace(finding, cause=cause if alarmed else "")

@@ -70,6 +70,7 @@ def _hung(owner: str, where: str, reports: Sequence[HungTask], cause: str) -> Ju
         "none",
         evidence=reports[0].text,
         remedy=Remedy() if cause else _REMEDIES.get(owner),
+        consequence_of="driver.present" if by_driver else "",
     )
 
 

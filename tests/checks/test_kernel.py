@@ -104,6 +104,19 @@ def test_a_hung_driver_is_a_consequence_of_the_gpu(healthy: Bundle, want: Expect
     assert storage.verdict == "warn"
 
 
+def test_tasks_that_hang_in_a_driver_that_does_not_answer_are_its_consequence(
+    healthy: Bundle, want: Expectations
+) -> None:
+    asked = {"nvml", *(capture.source for capture in healthy.captures if capture.source.startswith("nvidia-smi"))}
+    silent = [
+        replace(capture, status="timeout", text="") if capture.source in asked else capture
+        for capture in logged(healthy, *IN_DRIVER, *IN_NFS).captures
+    ]
+    driver, storage = told(replace(healthy, captures=tuple(silent)), want, "host.hung-tasks")
+    assert (driver.verdict, driver.cause) == ("fail", "driver.present")
+    assert (storage.verdict, storage.cause) == ("warn", "")
+
+
 OOM_NEW = (
     "{0} invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0",
     "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0-1,global_oom,"

@@ -22,6 +22,7 @@ def test_the_last_run_is_undone(provisioned: Provisioned) -> None:
     assert provisioned.state("lab2") != drifted
     undone = rollback(provisioned, "--yes")
     assert undone.code == 0, undone.output + undone.messages
+    provisioned.on("lab2", "systemctl start vllm@main")  # waits until it is ready
     assert provisioned.state("lab2") == drifted
 
 
