@@ -206,6 +206,15 @@ def _driver_hang(edit: Edit) -> None:
     edit.log(
         "INFO: task nvidia-smi:4242 blocked for more than 120 seconds.",
         "      Tainted: P           OE      6.1.0-32-amd64 #1 Debian 6.1.129-1",
+        "task:nvidia-smi      state:D stack:0     pid:4242  ppid:1      flags:0x00004002",
+        "Call Trace:",
+        " <TASK>",
+        " __schedule+0x34d/0x9e0",
+        " schedule+0x5a/0xd0",
+        " rwsem_down_read_slowpath+0x26c/0x4c0",
+        " os_acquire_rwlock_read+0x31/0x50 [nvidia]",
+        " nvidia_open+0x1d2/0x4a0 [nvidia]",
+        " </TASK>",
     )
 
 
