@@ -62,6 +62,14 @@ def each_run(runs: VllmRuns | None, want: Expectations) -> list[Run]:
     return [*(_declared(seen, instance) for instance in instances), *_others(seen, instances)]
 
 
+def of_each(runs: VllmRuns | None, want: Expectations, judge: Callable[[Run], Judgement]) -> Iterator[Judgement]:
+    """Judge each service; where there is none, the question does not arise."""
+    found = each_run(runs, want)
+    if not found:
+        yield skip(HOST, NO_VLLM)
+    yield from map(judge, found)
+
+
 def _declared(seen: VllmRuns, instance: VllmInstance) -> Run:
     return Run(
         f"vllm@{instance.name}",
@@ -105,17 +113,16 @@ def start_causes(
 
     `shown` tells what is seen of a service that passes.
     """
-    found = each_run(runs, want)
-    if not found:
-        yield skip(HOST, NO_VLLM)
-    for run in found:
+
+    def judge(run: Run) -> Judgement:
         cause = run.start.told(check) if run.start else None
-        if run.start and cause:
-            observed = f"{cause.observed}{' while it served' if run.start.was_ready else ''}"
-            expected, evidence, act = cause.expected, cause.line, step(remedy, want)
-            yield Judgement(run.subject, Verdict.FAIL, observed, expected, evidence, remedy=act)
-        else:
-            yield came_past(run) or Judgement(run.subject, Verdict.PASS, shown(run))
+        if run.start is None or cause is None:
+            return came_past(run) or Judgement(run.subject, Verdict.PASS, shown(run))
+        observed = f"{cause.observed}{' while it served' if run.start.was_ready else ''}"
+        act = step(remedy, want)
+        return Judgement(run.subject, Verdict.FAIL, observed, cause.expected, cause.line, remedy=act)
+
+    return of_each(runs, want, judge)
 
 
 def came_past(run: Run) -> Judgement | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, note, skip
-from qwenhost.checks.per_vllm import HOST, INSTALLED, LOOK, NO_VLLM, START_CAUSES, Run, came_past, each_run, step
+from qwenhost.checks.per_vllm import INSTALLED, LOOK, START_CAUSES, Run, came_past, of_each, step
 from qwenhost.expectations.software import first_vllm_for_qwen35
 from qwenhost.expectations.vllm_limits import limit_origin, vllm_limits
 from qwenhost.facts.vllm_metrics import Metrics
@@ -28,11 +28,7 @@ def version(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
 
     An upgrade on disk changes nothing for a process that was not restarted.
     """
-    found = each_run(runs, want)
-    if not found:
-        yield skip(HOST, NO_VLLM)
-    for run in found:
-        yield _version(run, want)
+    return of_each(runs, want, lambda run: _version(run, want))
 
 
 def _version(run: Run, want: Expectations) -> Judgement:
@@ -73,11 +69,7 @@ def prefix_cache(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgemen
     For a hybrid model whole blocks are cached, of 528 tokens and more: shorter prompts never hit. Some
     versions have it off for such models, and say so only at the start.
     """
-    found = each_run(runs, want)
-    if not found:
-        yield skip(HOST, NO_VLLM)
-    for run in found:
-        yield _without_hits(run) or _cached(run)
+    return of_each(runs, want, lambda run: _without_hits(run) or _cached(run))
 
 
 def _cached(run: Run) -> Judgement:
@@ -135,12 +127,12 @@ def restarts(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     A service that systemd keeps restarting looks active most of the time, and loads weights most of the
     time. vLLM ends with status 0 even when its worker was killed.
     """
-    found = each_run(runs, want)
-    if not found:
-        yield skip(HOST, NO_VLLM)
-    for run in found:
-        died = run.start if run.start and run.start.state == "died" else None
-        yield _died(run, died, want) if died else _restarted(run, want)
+    return of_each(runs, want, lambda run: _ended(run, want))
+
+
+def _ended(run: Run, want: Expectations) -> Judgement:
+    died = run.start if run.start and run.start.state == "died" else None
+    return _died(run, died, want) if died else _restarted(run, want)
 
 
 def _died(run: Run, died: VllmStart, want: Expectations) -> Judgement:
@@ -174,11 +166,7 @@ def preemptions(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement
     When the KV cache is full, a running request loses its cache and is computed anew: its answer comes
     late, and the GPU works twice.
     """
-    found = each_run(runs, want)
-    if not found:
-        yield skip(HOST, NO_VLLM)
-    for run in found:
-        yield _counted(run, run.metrics, want) if run.metrics else _told(run, want)
+    return of_each(runs, want, lambda run: _counted(run, run.metrics, want) if run.metrics else _told(run, want))
 
 
 PREEMPTED = "Lower max-num-seqs or max-model-len, raise gpu-memory-utilization, or use more GPUs."
@@ -220,11 +208,7 @@ def queue(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     When as many wait as run, over several lines of statistics, the service is asked for more than it can
     do, or something stands still.
     """
-    found = each_run(runs, want)
-    if not found:
-        yield skip(HOST, NO_VLLM)
-    for run in found:
-        yield _queue(run, want)
+    return of_each(runs, want, lambda run: _queue(run, want))
 
 
 def _queue(run: Run, want: Expectations) -> Judgement:

@@ -6,15 +6,14 @@ from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, note, skip
 from qwenhost.checks.per_vllm import (
-    HOST,
     INSTALLED,
     LOOK,
-    NO_VLLM,
     START_CAUSES,
     Run,
     came_past,
     declared,
     each_run,
+    of_each,
     start_causes,
     step,
 )
@@ -200,16 +199,15 @@ def came_up(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     "Engine core initialization failed" is never the cause: that stands above it, often from another
     process. Shown is the first error that is no consequence of another one.
     """
-    found = each_run(runs, want)
-    if not found:
-        yield skip(HOST, NO_VLLM)
-    for run in found:
-        if run.start and run.start.state == "failed":
-            yield _failed(run, run.start, want)
-        elif run.start and run.start.state == "starting" and run.start.root and not run.serves:
-            yield _said_error(run.subject, run.start.root, want)
-        else:
-            yield _went_on(run)
+    return of_each(runs, want, lambda run: _how_it_came_up(run, want))
+
+
+def _how_it_came_up(run: Run, want: Expectations) -> Judgement:
+    if run.start and run.start.state == "failed":
+        return _failed(run, run.start, want)
+    if run.start and run.start.state == "starting" and run.start.root and not run.serves:
+        return _said_error(run.subject, run.start.root, want)
+    return _went_on(run)
 
 
 READ = "Read what stands above it in the log, such as journalctl -b -u 'vllm@*'."
