@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from qwenhost.facts.cpus import CMDLINE, kernel_args
 from qwenhost.facts.kernel_lines import KERNEL_LOG, kernel_log
+from qwenhost.facts.keyed import listing
 from qwenhost.facts.reading import bus_id
 from qwenhost.facts.registry import filled, parses
 from qwenhost.records.bundle import Capture
@@ -57,9 +57,7 @@ class Iommu:
 @parses(GROUPS)
 def iommu_groups(capture: Capture) -> Iommu:
     """Parse the kernel's groups; without any, no IOMMU is on."""
-    paths: Mapping[str, str] = json.loads(capture.text)
-    if "/proc/cmdline" not in paths:
-        raise Unparsable("the listing is empty")
+    paths = listing(capture, "/proc/cmdline")
     places = (re.match(rf"{FOLDER}/(\d+)/devices/([^/]+)@$", path) for path in paths)
     groups = {bus_id(place[2]): place[1] for place in places if place}
     kinds = ((re.match(rf"{FOLDER}/(\d+)/type$", path), text.strip()) for path, text in paths.items())

@@ -88,19 +88,10 @@ def _changes(seen: Iterable[tuple[str, str]]) -> tuple[Drop, ...]:
     return down if any(state == "ACTIVE" for state, _ in rows) else ()
 
 
-@parses(LOG, trust=1)
-def flaps_in_nccl_log(capture: Capture) -> LinkFlaps:
-    """Take the port errors that NCCL met."""
-    return _met(capture)
-
-
 @parses(JOURNAL, trust=1)
-def flaps_in_journal(capture: Capture) -> LinkFlaps:
-    """Take the port errors that NCCL met in a service."""
-    return _met(capture)
-
-
-def _met(capture: Capture) -> LinkFlaps:
+@parses(LOG, trust=1)
+def flaps_that_nccl_met(capture: Capture) -> LinkFlaps:
+    """Take the port errors that NCCL tells of in a log, or in a service's journal."""
     errors = log_of_file(capture).port_errors
     if not errors:
         raise Unparsable("NCCL tells of no port in it")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from qwenhost.facts.keyed import listing
 from qwenhost.facts.nccl_log import LOG
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import parses
@@ -71,10 +71,8 @@ class NcclSettings:
 @parses(FILES)
 def settings_in_files(capture: Capture) -> NcclSettings:
     """Parse the files that services get their environment from."""
-    paths: dict[str, str] = json.loads(capture.text)
+    paths = listing(capture, "/proc/version")
     unread = tuple(path.removesuffix("!") for path in paths if path.endswith("!"))
-    if "/proc/version" not in paths:
-        raise Unparsable("the listing is empty")
     found = (setting for path, text in paths.items() for setting in _assigned(text, path))
     return NcclSettings(tuple(found), unread, whole=True)
 
@@ -103,19 +101,10 @@ def _assigned(text: str, where: str) -> Iterator[Setting]:
 _TOLD = re.compile(rf"NCCL INFO ({_NAME}) set (?:by environment )?to (.+?)\.?\s*$", re.MULTILINE)
 
 
-@parses(JOURNAL, trust=2)
-def settings_in_journal(capture: Capture) -> NcclSettings:
-    """Take what NCCL tells of its environment in the journal of the services."""
-    return _told(capture)
-
-
 @parses(LOG, trust=2)
-def settings_in_log(capture: Capture) -> NcclSettings:
-    """Take what NCCL tells of its environment in a log."""
-    return _told(capture)
-
-
-def _told(capture: Capture) -> NcclSettings:
+@parses(JOURNAL, trust=2)
+def settings_that_nccl_tells(capture: Capture) -> NcclSettings:
+    """Take what NCCL tells of its environment in the journal of the services, or in a log."""
     found = {(told[1], told[2]): told[0] for told in _TOLD.finditer(plain(capture.text))}
     if not found:
         raise Unparsable("NCCL tells of no setting in it")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from qwenhost.facts.keyed import listing
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
@@ -162,9 +161,7 @@ def packages_from_rpm(capture: Capture) -> Packages:
 @parses(LOCKS)
 def package_locks(capture: Capture) -> PackageLocks:
     """Parse locks of dnf, pins of apt, and the switch of unattended upgrades."""
-    files: Mapping[str, str] = json.loads(capture.text)
-    if ANCHOR not in files:
-        raise Unparsable("the listing is empty")
+    files = listing(capture, ANCHOR)
     apt = {path: text for path, text in files.items() if path.startswith("/etc/apt/")}
     dnf = "\n".join(text for path, text in files.items() if path.startswith(("/etc/dnf", "/etc/yum")))
     automatic = re.search(r"^apply_updates\s*=\s*(?:yes|true|1)\b", dnf, re.MULTILINE)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
+from qwenhost.facts.keyed import listing
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
-from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import tree
 
 WANTED = "/run/reboot-required"
@@ -30,8 +29,6 @@ class RebootRequest:
 @parses(REQUIRED)
 def reboot_request(capture: Capture) -> RebootRequest:
     """Parse the notes that Debian's and Ubuntu's packages leave behind."""
-    files = json.loads(capture.text)
-    if ANCHOR not in files:
-        raise Unparsable("the listing is empty")
+    files = listing(capture, ANCHOR)
     packages = tuple(dict.fromkeys(str(files.get(f"{WANTED}.pkgs", "")).split()))
     return RebootRequest(WANTED in files, packages)

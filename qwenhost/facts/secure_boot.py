@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 
+from qwenhost.facts.keyed import listing
 from qwenhost.facts.registry import filled, parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
@@ -37,9 +37,7 @@ class SecureBoot:
 @parses(FIRMWARE)
 def from_firmware(capture: Capture) -> SecureBoot:
     """Parse the UEFI variable; a host without UEFI has no Secure Boot."""
-    files = json.loads(capture.text)
-    if ANCHOR not in files:
-        raise Unparsable("the listing is empty")
+    files = listing(capture, ANCHOR)
     if _VARIABLE in files:
         return SecureBoot(files[_VARIABLE].endswith("\x01"))
     return SecureBoot(None if any("/efi" in path for path in files) else False)

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from qwenhost.facts.keyed import matching
+from qwenhost.facts.keyed import listing, matching
 from qwenhost.facts.registry import ANY, parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
@@ -93,8 +93,7 @@ class VllmHealth:
 @parses(ENVIRONMENTS)
 def environments(capture: Capture) -> VllmEnvironments:
     """Parse the completion marks and the link to the environment in use."""
-    paths = json.loads(capture.text)
-    _refuse_blind(capture, paths)
+    paths = _all_read(capture)
     marks = {found[1]: content for found, content in matching(capture, rf"{ROOT}/([^/]+)/\.complete")}
     link = str(paths.get(f"{ROOT}/current@", ""))
     return VllmEnvironments(
@@ -105,16 +104,17 @@ def environments(capture: Capture) -> VllmEnvironments:
 @parses(CONFIGS)
 def configs(capture: Capture) -> VllmConfigs:
     """Parse the config files; one that is no YAML has no options, and so is not as declared."""
-    _refuse_blind(capture, json.loads(capture.text))
+    _all_read(capture)
     return VllmConfigs({found[1]: _options(text) for found, text in matching(capture, rf"{CONFIG}/([^/]+)\.yaml")})
 
 
-def _refuse_blind(capture: Capture, paths: Mapping[str, str]) -> None:
-    if "/proc/version" not in paths:
-        raise Unparsable("the listing is empty")
+def _all_read(capture: Capture) -> Mapping[str, str]:
+    """Return the listing; raises Unparsable where a file of it could not be read."""
+    paths = listing(capture, "/proc/version")
     unread = [path for path in paths if path.endswith("!")]
     if unread:
         raise Unparsable(f"{unread[0].removesuffix('!')}: {paths[unread[0]]}")
+    return paths
 
 
 def _options(text: str) -> Mapping[str, Any]:
