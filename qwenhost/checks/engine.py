@@ -25,21 +25,8 @@ See = Callable[[type[Any]], Seen[Any] | Unseen]
 
 def examine(bundle: Bundle, want: Expectations) -> tuple[Finding, ...]:
     """Return the findings of all checks on one host, consequences marked with their cause."""
-    see = _reader(bundle)
-    findings = [finding for check in checks().values() for finding in ask(check, see, want)]
+    findings = [f for check in checks().values() for f in ask(check, lambda fact: read(bundle, fact), want)]
     return tuple(_with_causes(findings))
-
-
-def _reader(bundle: Bundle) -> See:
-    """Return what parses each fact once, however many checks need it."""
-    known: dict[type[Any], Seen[Any] | Unseen] = {}
-
-    def see(fact: type[Any]) -> Seen[Any] | Unseen:
-        if fact not in known:
-            known[fact] = read(bundle, fact)
-        return known[fact]
-
-    return see
 
 
 def ask(check: Check, see: See, want: Expectations) -> Iterator[Finding]:

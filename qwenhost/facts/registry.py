@@ -89,11 +89,18 @@ def sources() -> tuple[Source, ...]:
 
 
 def read(bundle: Bundle, fact: type[Fact]) -> Seen[Fact] | Unseen:
-    """Parse one fact out of a bundle.
+    """Return one fact of a bundle, parsed at the first time that it is asked for.
 
     A record whose class has `merge(self, other)` is built from all its captures in order of trust
     (the earlier ones win); any other comes from the first capture that can be parsed.
     """
+    if fact not in bundle.facts:
+        bundle.facts[fact] = _parse(bundle, fact)
+    answer: Seen[Fact] | Unseen = bundle.facts[fact]
+    return answer
+
+
+def _parse(bundle: Bundle, fact: type[Fact]) -> Seen[Fact] | Unseen:
     ways = [parser for parser in parsers() if parser.fact is fact]
     reasons: list[str] = []
     seen: Seen[Fact] | None = None

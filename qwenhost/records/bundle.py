@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from qwenhost.records.errors import BadData
@@ -40,6 +41,11 @@ class Bundle:
     captured_at: str = ""
     unrecognised: tuple[str, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def facts(self) -> dict[type[Any], Any]:
+        """What was parsed of it so far, by fact; a bundle never changes, so each fact is parsed once."""
+        return {}
 
     def of(self, source: str) -> tuple[Capture, ...]:
         """Return the captures of one source, in the order in which they were found.
