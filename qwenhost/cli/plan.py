@@ -103,5 +103,5 @@ def _fits(
         return {"": serving_plan.plan_boards(question, sku, gpus)}
     chosen = hosts.choose(names, inventory, limit)
     if not chosen:
-        return {"": serving_plan.plan_here(question)}
-    return {host.name: serving_plan.plan_host(question, host) for host in chosen}
+        return {"": serving_plan.plan_seen(question, None)}
+    return {host.name: serving_plan.plan_seen(question, host) for host in chosen}

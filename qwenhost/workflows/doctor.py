@@ -32,6 +32,7 @@ __all__ = [
     "examine_hosts",
     "examine_recorded",
     "expectations_of",
+    "expectations_on",
     "role_settings",
     "sources_of",
 ]
@@ -94,6 +95,13 @@ def expectations_of(bundle: Bundle, declared: Declared) -> Expectations:
         numa_nodes=observed.numa_nodes(bundle),
         gpus=observed.gpu_count(bundle),
     )
+
+
+def expectations_on(host: Host | None) -> Expectations:
+    """Read a host over SSH, or this one (None), and return what it should be."""
+    declared = _declared(host, "this host")
+    sources = sources_of(declared)
+    return expectations_of(_fetch(host, sources, trials=False) if host else local.fetch(sources), declared)
 
 
 def role_settings(bundle: Bundle, declared: Declared) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from typing import Any
 from qwenhost.expectations import model_shapes, partitions
 from qwenhost.expectations import serving_tables as tables
 from qwenhost.expectations.skus import skus
-from qwenhost.records.desired import Expectations, Sku
+from qwenhost.records.desired import Sku
 from qwenhost.records.errors import USAGE, QwenhostError
 from qwenhost.records.fit import Fit, Place, Question
 from qwenhost.records.host import Host
 from qwenhost.records.model_shape import ModelShape
 from qwenhost.serving.fit import fit
+from qwenhost.workflows.doctor import expectations_on
 
 MIB_PER_GIB = 1024
 INDEX = "model.safetensors.index.json"
@@ -40,30 +41,16 @@ def plan_boards(question: Question, sku_name: str, gpus: int) -> Fit:
     return fit(question, places(sku, gpus))
 
 
-def plan_here(question: Question) -> Fit:
-    """Plan for this host. Raises QwenhostError where its GPUs are not known."""
-    from qwenhost.expectations.declared import read_declared
-    from qwenhost.transports import local
-    from qwenhost.workflows.doctor import expectations_of, sources_of
+def plan_seen(question: Question, host: Host | None) -> Fit:
+    """Plan for a host over SSH, or for this one (None), as it is declared and, for the rest, as it is found.
 
-    declared = read_declared({}, host="this host", where="")
-    return _plan_seen(question, "this host", expectations_of(local.fetch(sources_of(declared)), declared))
-
-
-def plan_host(question: Question, host: Host) -> Fit:
-    """Plan for a host over SSH, as it is declared, and as it is found where nothing is declared."""
-    from qwenhost.expectations.declared import read_declared
-    from qwenhost.transports import ssh
-    from qwenhost.workflows.doctor import expectations_of, sources_of
-
-    declared = read_declared(dict(host.variables), host=host.name, where=host.origin)
-    return _plan_seen(question, host.name, expectations_of(ssh.fetch(host, sources_of(declared)), declared))
-
-
-def _plan_seen(question: Question, name: str, want: Expectations) -> Fit:
+    Raises QwenhostError where its GPUs are not known.
+    """
+    want = expectations_on(host)
     if want.sku is None or not want.gpus:
         raise QwenhostError(
-            f"{name}: its GPUs are not known", hint="see qwenhost doctor, or name them: --sku NAME --gpus N"
+            f"{host.name if host else 'this host'}: its GPUs are not known",
+            hint="see qwenhost doctor, or name them: --sku NAME --gpus N",
         )
     return fit(question, places(want.sku, want.gpus, bridged=bool(want.bridged_pairs)))
 
@@ -73,17 +60,22 @@ def places(sku: Sku, gpus: int, bridged: bool = False) -> tuple[Place, ...]:
     memory = tables.usable_gib(sku)
     if memory is None:
         raise QwenhostError(f"the memory size of {sku.name} is not known", hint="the planner knows A100 boards")
-    joined = gpus if sku.nvlink_matrix.get(gpus) or gpus in sku.nvswitch_at_gpus else 2 if bridged else 1
     whole = Place(
         label=sku.product,
         count=gpus,
         memory_gib=memory,
-        joined=joined if sku.form == "pcie" else max(joined, gpus if sku.nvlink_links else 1),
+        joined=_joined(sku, gpus, bridged),
         family=sku.family,
         memory_gb_per_s=tables.memory_gb_per_s(sku),
         bf16_tflops=tables.bf16_tflops(sku),
     )
     return (whole, *_slices(sku, gpus))
+
+
+def _joined(sku: Sku, gpus: int, bridged: bool) -> int:
+    """Return how many GPUs NVLink joins: all of a baseboard, two cards with a bridge between them."""
+    on_baseboard = sku.form != "pcie" and sku.nvlink_links
+    return gpus if on_baseboard else 2 if bridged else 1
 
 
 def _slices(sku: Sku, gpus: int) -> tuple[Place, ...]:
