@@ -10,15 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.transports.conftest import (
-    ADDRESS,
-    CONFIG,
-    PRIVILEGE_SEPARATION,
-    SSHD,
-    _free_port,
-    _wait_for,
-    _write_keys,
-)
+from tests.transports.conftest import ADDRESS, PRIVILEGE_SEPARATION, started
 
 HOST = """    host{number}:
       ansible_host: {address}
@@ -60,13 +52,7 @@ def fleet(count: int) -> Iterator[Fleet]:
 
 def _started(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
     folder.mkdir()
-    port = _free_port()
-    _write_keys(folder, port)
-    config = folder / "sshd_config"
-    config.write_text(CONFIG.format(address=ADDRESS, port=port, folder=folder))
-    process = subprocess.Popen([str(SSHD), "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL)
-    _wait_for(port, process)
-    return port, process
+    return started(folder)
 
 
 def _inventory(place: Path, folders: list[Path], ports: list[int]) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from qwenhost.expectations.tables import refuse_unknown, table
+from qwenhost.expectations.tables import figures, table
 
 PATH = "gpu_limits.yaml"
 
@@ -25,9 +25,7 @@ _NAMES = frozenset(
 @cache
 def gpu_limit(name: str) -> int:
     """Return one figure; its unit is in its name. Raises BadData."""
-    raw = table(PATH)
-    refuse_unknown(PATH, raw, {"schema", "nvlink_errors", *_NAMES})
-    return int(raw[name]["value"])
+    return int(figures(PATH, _NAMES, others=("nvlink_errors",))[name])
 
 
 @cache

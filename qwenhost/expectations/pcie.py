@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from qwenhost.expectations.tables import refuse_unknown, table
+from qwenhost.expectations.tables import figures
 
 PATH = "pcie.yaml"
 
@@ -12,6 +12,4 @@ PATH = "pcie.yaml"
 @cache
 def corrected_errors() -> int:
     """Return from how many corrected errors of one device on there is a warning. Raises BadData."""
-    raw = table(PATH)
-    refuse_unknown(PATH, raw, ("schema", "corrected_errors"))
-    return int(raw["corrected_errors"]["value"])
+    return int(figures(PATH, ("corrected_errors",))["corrected_errors"])

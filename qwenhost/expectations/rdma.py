@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from qwenhost.expectations.tables import refuse_unknown, table
+from qwenhost.expectations.tables import figures
 
 PATH = "rdma.yaml"
 
@@ -23,7 +23,4 @@ class RdmaLimits:
 @cache
 def rdma_limits() -> RdmaLimits:
     """Return all rows. Raises BadData."""
-    raw = table(PATH)
-    names = RdmaLimits.__dataclass_fields__
-    refuse_unknown(PATH, raw, ("schema", *names))
-    return RdmaLimits(**{name: raw[name]["value"] for name in names})
+    return RdmaLimits(**figures(PATH, RdmaLimits.__dataclass_fields__))

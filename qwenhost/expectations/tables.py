@@ -47,6 +47,13 @@ def refuse_unknown(path: str, raw: Mapping[str, Any], known: Iterable[str]) -> N
         raise BadData(f"data/{path}:{line}: unknown key {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}")
 
 
+def figures(path: str, names: Iterable[str], others: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the values of a table of rows {value, source}; raises BadData for a key that is not among these."""
+    raw = table(path)
+    refuse_unknown(path, raw, ("schema", *names, *others))
+    return {name: raw[name]["value"] for name in names}
+
+
 def line_of(path: str, key: str) -> int:
     """Return the first line of data/<path> that has this key, 1 for none."""
     keys = [found for node in _mappings(yaml.compose(_text(path), Loader=LOADER)) for found, _ in node.value]

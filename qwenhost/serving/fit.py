@@ -85,7 +85,9 @@ def _try(question: Question, layout: Layout) -> Candidate | Refused:
     sequences = question.max_num_seqs or _sequences(question, layout, pool, batched)
     size = _pool_gib(question, layout, sequences, batched)
     shortage = _shortage(question, pool, size, sequences)
-    return Refused(layout.label, shortage) if shortage else _candidate(question, layout, pool, sequences, batched)
+    if shortage:
+        return Refused(layout.label, shortage)
+    return _candidate(question, layout, pool, size, sequences, batched)
 
 
 def _obstacle(question: Question, layout: Layout) -> str:
@@ -147,8 +149,9 @@ def _shortage(question: Question, pool: BlockPool, size_gib: float, sequences: i
     return ""
 
 
-def _candidate(question: Question, layout: Layout, pool: BlockPool, sequences: int, batched: int) -> Candidate:
-    size = _pool_gib(question, layout, sequences, batched)
+def _candidate(
+    question: Question, layout: Layout, pool: BlockPool, size: float, sequences: int, batched: int
+) -> Candidate:
     blocks = pool.blocks(size * GIB)
     per_request = pool.per_request(question.context_tokens, question.prefix_caching, question.mtp_tokens)
     concurrency = blocks / per_request

@@ -64,15 +64,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     if os.geteuid() == 0:
         PRIVILEGE_SEPARATION.mkdir(exist_ok=True)
     folder = tmp_path_factory.mktemp("sshd")
+    port, process = started(folder)
+    yield Server(port, folder)
+    process.terminate()
+    process.wait()
+
+
+def started(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
+    """Start sshd with keys of its own in a folder; return its port and its process."""
     port = _free_port()
     _write_keys(folder, port)
     config = folder / "sshd_config"
     config.write_text(CONFIG.format(address=ADDRESS, port=port, folder=folder))
     process = subprocess.Popen([str(SSHD), "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL)
     _wait_for(port, process)
-    yield Server(port, folder)
-    process.terminate()
-    process.wait()
+    return port, process
 
 
 def _free_port() -> int:
