@@ -6,6 +6,7 @@ name a stranger's process.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -105,7 +106,7 @@ def remove_if_empty(group: str) -> None:
     """Remove the group unless others are below it."""
     for hierarchy in hierarchies():
         path = hierarchy / group
-        if path.is_dir() and not any(below.is_dir() for below in path.iterdir()):
+        with contextlib.suppress(OSError):  # not there, or another lab came up meanwhile
             path.rmdir()
 
 

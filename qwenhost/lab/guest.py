@@ -7,10 +7,9 @@ from pathlib import Path
 
 from qwenhost.lab.aptsources import AptSource
 from qwenhost.lab.keys import public
-from qwenhost.lab.layout import MACHINE_ADDRESS, PROXY_PORT, LabHost
+from qwenhost.lab.layout import PROXY_PORT, Lab, LabHost
 from qwenhost.lab.standins import write_standins
 
-PROXY_URL = f"http://{MACHINE_ADDRESS}:{PROXY_PORT}"
 USERS = {"root": "root", "operator": "home/operator", "nosudo": "home/nosudo"}
 
 # They need a kernel or devices of their own, or act at times of their own choosing.
@@ -48,9 +47,9 @@ MaxStartups 100:30:200
 """
 
 # One request per connection: the proxy connects each to the host that it names.
-APT = f"""\
-Acquire::http::Proxy "{PROXY_URL}";
-Acquire::https::Proxy "{PROXY_URL}";
+APT = """\
+Acquire::http::Proxy "{proxy}";
+Acquire::https::Proxy "{proxy}";
 Acquire::http::Pipeline-Depth "0";
 Acquire::Languages "none";
 """
@@ -62,11 +61,16 @@ def write_guest(host: LabHost, sources: list[AptSource], root: Path) -> None:
     _put(root / "etc/hosts", f"127.0.0.1 localhost\n{host.address} {host.name}\n")
     _put(root / "etc/resolv.conf", "# No name service in the lab: packages come through its proxy.\n")
     _put(root / "etc/default/locale", "LANG=C.UTF-8\n")
-    _put(root / "etc/pip.conf", f"[global]\nproxy = {PROXY_URL}\n")
+    _put(root / "etc/pip.conf", f"[global]\nproxy = {proxy_url(host.lab)}\n")
     _write_ssh(host, root)
-    _write_apt(sources, root)
+    _write_apt(sources, root, proxy_url(host.lab))
     _mask_units(root / "etc/systemd/system")
     write_standins(root)
+
+
+def proxy_url(lab: Lab) -> str:
+    """Where the hosts' way to the package registries is."""
+    return f"http://{lab.machine_address}:{PROXY_PORT}"
 
 
 def _write_ssh(host: LabHost, root: Path) -> None:
@@ -82,11 +86,11 @@ def _write_ssh(host: LabHost, root: Path) -> None:
             shutil.chown(path, owner.st_uid, owner.st_gid)
 
 
-def _write_apt(sources: list[AptSource], root: Path) -> None:
+def _write_apt(sources: list[AptSource], root: Path, proxy: str) -> None:
     for path in (root / "etc/apt/sources.list.d").iterdir():
         path.unlink()
     _put(root / "etc/apt/sources.list", "".join(f"{source.line()}\n" for source in sources))
-    _put(root / "etc/apt/apt.conf.d/90lab-proxy", APT)
+    _put(root / "etc/apt/apt.conf.d/90lab-proxy", APT.format(proxy=proxy))
     for key in {source.signed_by for source in sources if source.signed_by}:
         inside = root / key.lstrip("/")
         inside.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import platform
@@ -45,8 +46,11 @@ def image() -> Path:
     Raises QwenhostError when the machine has no APT source of its own release, or the build fails.
     """
     folder = image_folder()
-    if not folder.is_dir():
-        _build(folder, release_sources())
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with (IMAGES / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            _build(folder, release_sources())
     return folder
 
 
@@ -81,7 +85,6 @@ def _certificates() -> list[Path]:
 def _build(folder: Path, sources: list[AptSource]) -> None:
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.parent.mkdir(parents=True, exist_ok=True)
     copies = [f'--customize-hook=copy-in "{path}" {OWN_CERTIFICATES}' for path in _certificates()]
     run(
         "mmdebstrap",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 
 from qwenhost.records.errors import QwenhostError
@@ -13,10 +15,8 @@ CACHE = Path("/var/cache/qwenhost-lab")
 WHEELHOUSE = CACHE / "wheelhouse"
 MODELS = CACHE / "models"
 
-NETWORK = "10.213.0.0/16"
-PREFIX_LENGTH = 16
-MACHINE_ADDRESS = "10.213.0.1"
-GATEWAY_ADDRESS = "10.213.0.2"
+PREFIX_LENGTH = 24
+MOST_HOSTS = 200
 PROXY_PORT = 3128
 
 # What a booting guest takes of fs.inotify.max_user_instances, the machine's own limit. Measured: of
@@ -64,6 +64,25 @@ class Lab:
         return self.folder / "proxy.log"
 
     @property
+    def network(self) -> str:
+        """Its own range of addresses, told by its name, so that several labs can be up at once."""
+        return f"10.213.{zlib.crc32(self.name.encode()) % 256}.0/{PREFIX_LENGTH}"
+
+    def address(self, number: int) -> str:
+        """The `number`th address of its range."""
+        return str(ip_network(self.network)[number])
+
+    @property
+    def machine_address(self) -> str:
+        """The machine's end of the lab."""
+        return self.address(254)
+
+    @property
+    def gateway_address(self) -> str:
+        """The hosts' gateway, which leads nowhere."""
+        return self.address(253)
+
+    @property
     def netns(self) -> str:
         """The network namespace that holds the bridge."""
         return f"{self.name}-bridge"
@@ -80,7 +99,7 @@ class Lab:
     def named(self, name: str) -> LabHost:
         """The host called `name`, such as "lab1"; whether it runs is not looked at."""
         found = re.fullmatch(r"lab([1-9][0-9]{0,2})", name)
-        if not found or int(found[1]) > 254:
+        if not found or int(found[1]) > MOST_HOSTS:
             raise QwenhostError(f"no lab host is called {name!r}", hint="`qwenhost lab status` names them")
         return self.host(int(found[1]))
 
@@ -110,7 +129,7 @@ class LabHost:
     @property
     def address(self) -> str:
         """Its IPv4 address."""
-        return f"10.213.4.{self.number}"
+        return self.lab.address(self.number)
 
     @property
     def mac(self) -> str:

@@ -17,7 +17,7 @@ from qwenhost.lab.commands import require_root, require_tools
 from qwenhost.lab.hosts import start_detached
 from qwenhost.lab.image import image, release_sources
 from qwenhost.lab.keys import ensure_keys
-from qwenhost.lab.layout import INOTIFY_INSTANCES_PER_HOST, MACHINE_ADDRESS, STATE, Lab, LabHost
+from qwenhost.lab.layout import INOTIFY_INSTANCES_PER_HOST, STATE, Lab, LabHost
 from qwenhost.records.errors import FAILED, QwenhostError
 
 BOOT_TIMEOUT_SECONDS = 120
@@ -57,7 +57,7 @@ def up(lab: Lab, count: int, simulated: Simulated, install: Install) -> list[Hos
     require_root()
     require_tools()
     refuse_crowd(count, int(INOTIFY_LIMIT.read_text()))
-    with locked():
+    with locked(lab):
         wanted = [lab.host(number) for number in range(1, count + 1)]
         _prepare(lab, wanted, simulated)
         base, sources = image(), release_sources()
@@ -74,7 +74,7 @@ def up(lab: Lab, count: int, simulated: Simulated, install: Install) -> list[Hos
 def down(lab: Lab) -> None:
     """End the lab and all remains of it; its keys stay, so that a later `up` is known by them."""
     require_root()
-    with locked():
+    with locked(lab):
         _clear_hosts(lab.hosts())
         cgroups.kill(cgroups.of_lab(lab))
         network.lower_network(lab)
@@ -129,16 +129,16 @@ def refuse_crowd(count: int, inotify_limit: int) -> None:
 
 
 @contextlib.contextmanager
-def locked() -> Iterator[None]:
-    """Hold the lock of all labs on this machine; they share an address range."""
+def locked(lab: Lab) -> Iterator[None]:
+    """Hold the lab's lock."""
     STATE.mkdir(parents=True, exist_ok=True)
-    with (STATE / "lock").open("a+") as lock:
+    with (STATE / f"{lab.name}.lock").open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
             raise QwenhostError(
-                f"another `qwenhost lab` command is at work (pid {lock.read().strip()})",
+                f"another `qwenhost lab` command is at work on lab {lab.name} (pid {lock.read().strip()})",
                 hint="wait for it to end",
                 exit_code=FAILED,
             ) from None
@@ -194,7 +194,7 @@ def _ensure_proxy(lab: Lab) -> None:
     while not lab.proxy_log.read_text().startswith("serving"):
         if time.monotonic() > deadline:
             raise QwenhostError(
-                f"the package proxy does not listen on {MACHINE_ADDRESS}",
+                f"the package proxy does not listen on {lab.machine_address}",
                 hint=f"its messages are in {lab.proxy_log}",
                 exit_code=FAILED,
             )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from qwenhost.lab.commands import run, succeeds
-from qwenhost.lab.layout import GATEWAY_ADDRESS, MACHINE_ADDRESS, NETWORK, PREFIX_LENGTH, Lab, LabHost
+from qwenhost.lab.layout import PREFIX_LENGTH, Lab, LabHost
 from qwenhost.records.errors import QwenhostError
 
 NAMESPACES = Path("/run/netns")
@@ -23,11 +23,11 @@ NAMESPACES = Path("/run/netns")
 def raise_network(lab: Lab) -> None:
     """Make what is missing of the bridge and of the machine's interface."""
     if not exists(lab.netns):
-        _add_bridge(lab.netns)
+        _add_bridge(lab)
     if not _there(f"link show {lab.interface}"):
         _ip(f"link add {lab.interface} type veth peer name uplink netns {lab.netns}")
         _ip(f"-n {lab.netns} link set uplink master br0 up")
-        _ip(f"addr add {MACHINE_ADDRESS}/{PREFIX_LENGTH} dev {lab.interface}")
+        _ip(f"addr add {lab.machine_address}/{PREFIX_LENGTH} dev {lab.interface}")
         _ip(f"link set {lab.interface} up")
 
 
@@ -48,7 +48,7 @@ def connect(host: LabHost) -> None:
     _ip(f"-n {own} link set lo up")
     _ip(f"-n {own} addr add {host.address}/{PREFIX_LENGTH} dev eth0")
     _ip(f"-n {own} link set eth0 up")
-    _ip(f"-n {own} route add default via {GATEWAY_ADDRESS}")
+    _ip(f"-n {own} route add default via {host.lab.gateway_address}")
 
 
 def disconnect(host: LabHost) -> None:
@@ -73,17 +73,17 @@ def refuse_overlap(lab: Lab) -> None:
     """Raise QwenhostError when an address or route that is not the lab's overlaps its range."""
     addresses = json.loads(_ip("-j -4 addr"))
     routes = json.loads(_ip("-j -4 route show table all"))
-    for network, device in overlapping([*_addressed(addresses), *_routed(routes)]):
+    for network, device in overlapping(lab.network, [*_addressed(addresses), *_routed(routes)]):
         if device != lab.interface:
             raise QwenhostError(
-                f"{NETWORK} is in use on this machine: {network} on {device}",
-                hint="take down the other lab (`qwenhost lab down --name NAME`), or use another machine",
+                f"{lab.network} is in use on this machine: {network} on {device}",
+                hint="give the lab another name (--name): its addresses follow from it",
             )
 
 
-def overlapping(taken: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Those of (network, interface) that overlap the lab's range; a default route does not count."""
-    lab = ipaddress.ip_network(NETWORK)
+def overlapping(range_: str, taken: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Those of (network, interface) that overlap a lab's range; a default route does not count."""
+    lab = ipaddress.ip_network(range_)
     for network, device in taken:
         parsed = ipaddress.ip_network(network, strict=False)
         if parsed.prefixlen and parsed.overlaps(lab):
@@ -110,11 +110,12 @@ def _there(arguments: str) -> bool:
     return succeeds("ip", *arguments.split())
 
 
-def _add_bridge(netns: str) -> None:
+def _add_bridge(lab: Lab) -> None:
+    netns = lab.netns
     _ip(f"netns add {netns}")
     _ip(f"-n {netns} link set lo up")
     _ip(f"-n {netns} link add br0 type bridge")
-    _ip(f"-n {netns} addr add {GATEWAY_ADDRESS}/{PREFIX_LENGTH} dev br0")
+    _ip(f"-n {netns} addr add {lab.gateway_address}/{PREFIX_LENGTH} dev br0")
     _ip(f"-n {netns} link set br0 up")
     # So that the gateway answers "unreachable"; the setting belongs to this namespace alone.
     run("ip", "netns", "exec", netns, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")

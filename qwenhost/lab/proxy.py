@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from qwenhost.lab import cgroups
-from qwenhost.lab.layout import MACHINE_ADDRESS, PROXY_PORT, Lab
+from qwenhost.lab.layout import PROXY_PORT, Lab
 from qwenhost.lab.registries import Origin, allowed_origins
 
 HEAD_LIMIT_BYTES = 65536
@@ -100,7 +100,7 @@ def listening_socket(lab: Lab) -> socket.socket:
     made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, lab.interface.encode())
-    made.bind((MACHINE_ADDRESS, PROXY_PORT))
+    made.bind((lab.machine_address, PROXY_PORT))
     return made
 
 

@@ -22,10 +22,10 @@ from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab, LabHost
 from qwenhost.lab.lifecycle import HostStatus, Simulated
 from qwenhost.records.errors import QwenhostError
+from tests.lab.commands import CHECKOUT, inventory_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root")]
 
-INVENTORY = Path(__file__).parents[2] / "inventories/lab.yml"
 LAB = Lab("trial")
 ONE_GPU = Simulated("a100-sxm4-80gb", 1)
 REBOOT_TIMEOUT_SECONDS = 60
@@ -148,7 +148,7 @@ def test_nothing_but_the_proxy_leads_out(first: LabHost) -> None:
     began = time.monotonic()
     assert on(first, "curl -sS --max-time 20 http://192.0.2.1/").returncode == 7
     assert time.monotonic() - began < 10
-    refused = on(first, "curl -sS -x http://10.213.0.1:3128 https://host.invalid/")
+    refused = on(first, f"curl -sS -x http://{LAB.machine_address}:3128 https://host.invalid/")
     assert "403" in refused.stderr
     assert "refused host.invalid:443" in LAB.proxy_log.read_text()
 
@@ -165,16 +165,18 @@ def test_a_running_lab_is_left_alone(first: LabHost) -> None:
     says(first, "test -e /root/kept")
 
 
-def test_another_sku_or_lab_is_refused(first: LabHost) -> None:
+def test_another_sku_or_a_lab_of_the_same_addresses_is_refused(first: LabHost) -> None:
     with pytest.raises(QwenhostError, match="is up with 1 x a100-sxm4-80gb"):
         lifecycle.up(LAB, 2, dataclasses.replace(ONE_GPU, gpus=8), install)
-    with pytest.raises(QwenhostError, match=r"10\.213\.0\.0/16 is in use .* on trial-lab"):
-        lifecycle.up(Lab("other"), 1, ONE_GPU, install)
-    assert not Lab("other").folder.exists()
+    same_addresses = Lab("other376")
+    assert same_addresses.network == LAB.network
+    with pytest.raises(QwenhostError, match=r"10\.213\.63\.0/24 is in use .* on trial-lab"):
+        lifecycle.up(same_addresses, 1, ONE_GPU, install)
+    assert not same_addresses.folder.exists()
 
 
 def test_only_one_command_at_a_time() -> None:
-    with lifecycle.locked(), pytest.raises(QwenhostError, match=f"pid {os.getpid()}"):
+    with lifecycle.locked(LAB), pytest.raises(QwenhostError, match=f"pid {os.getpid()}"):
         lifecycle.down(LAB)
 
 
@@ -197,8 +199,7 @@ def test_up_mends_a_host_that_lost_a_part(first: LabHost, victim: str) -> None:
 
 
 def test_ansible_reaches_reboots_and_becomes(first: LabHost, tmp_path: Path) -> None:
-    inventory = tmp_path / "lab.yml"
-    inventory.write_text(INVENTORY.read_text().replace("/qwenhost-lab/qwenhost/", f"/qwenhost-lab/{LAB.name}/"))
+    inventory = inventory_of(LAB, tmp_path)
     assert ansible(inventory, "gpu_hosts", "ping").count('"ping": "pong"') == 2
     before = boot_id(first)
     assert '"rebooted": true' in ansible(inventory, "lab1", "reboot", "-a", "reboot_timeout=60")
@@ -207,7 +208,7 @@ def test_ansible_reaches_reboots_and_becomes(first: LabHost, tmp_path: Path) -> 
 
 
 def test_the_inventory_is_the_default_labs() -> None:
-    group = yaml.safe_load(INVENTORY.read_text())["gpu_hosts"]
+    group = yaml.safe_load((CHECKOUT / "inventories/lab.yml").read_text())["gpu_hosts"]
     assert {name: host["ansible_host"] for name, host in group["hosts"].items()} == {
         host.name: host.address for host in (Lab().host(1), Lab().host(2))
     }

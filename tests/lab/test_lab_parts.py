@@ -24,7 +24,7 @@ from qwenhost.records.errors import QwenhostError
 
 def test_a_host_derives_all_from_its_number() -> None:
     host = Lab("trial").named("lab12")
-    assert (host.number, host.address, host.mac) == (12, "10.213.4.12", "52:54:00:d5:04:0c")
+    assert (host.number, host.address, host.mac) == (12, "10.213.63.12", "52:54:00:d5:04:0c")
     assert host.machine == "trial-lab12"
     assert host.root == Path("/var/lib/qwenhost-lab/trial/hosts/lab12/root")
 
@@ -135,11 +135,11 @@ def test_what_is_not_a_proxy_request_is_refused(head: bytes) -> None:
 def test_overlaps_of_the_labs_range() -> None:
     taken = [
         ("10.0.0.0/8", "vpn0"),
-        ("10.213.4.7/32", "docker0"),
-        ("10.214.0.0/16", "eth1"),
+        ("10.213.230.7/32", "docker0"),
+        ("10.213.229.0/24", "eth1"),
         ("0.0.0.0/0", "eth0"),
     ]
-    assert list(overlapping(taken)) == taken[:2]
+    assert list(overlapping(Lab().network, taken)) == taken[:2]
 
 
 def test_a_crowd_beyond_the_inotify_limit_is_refused() -> None:
@@ -161,7 +161,7 @@ def test_cgroup_hierarchies_of_hybrid_and_unified_machines(tmp_path: Path) -> No
 
 
 def test_known_hosts_line() -> None:
-    assert known_line(Lab().host(2), "ssh-ed25519 AAAA lab2\n") == "10.213.4.2 ssh-ed25519 AAAA\n"
+    assert known_line(Lab().host(2), "ssh-ed25519 AAAA lab2\n") == "10.213.230.2 ssh-ed25519 AAAA\n"
 
 
 def test_standins_hold_what_the_machines_kernel_has(tmp_path: Path) -> None:
@@ -204,12 +204,12 @@ def test_status_of_a_lab_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_status_fails_while_a_host_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    dead = HostStatus("lab1", "10.213.4.1", False, None, None, False, "")
+    dead = HostStatus("lab1", "10.213.230.1", False, None, None, False, "")
     monkeypatch.setattr(lifecycle, "status", lambda lab: [dead])
     monkeypatch.setattr(cli, "active_faults", lambda host: ["gpu-lost"])
     done = CliRunner().invoke(cli.group, ["status"])
     assert done.exit_code == 1
-    assert done.output == "lab1  10.213.4.1  dead  pid -  init -  ssh silent  -  faults: gpu-lost\n"
+    assert done.output == "lab1  10.213.230.1  dead  pid -  init -  ssh silent  -  faults: gpu-lost\n"
 
 
 @pytest.mark.parametrize("arguments", [[], ["lab1"], ["lab1", "kind", "--clear"], ["lab1", "no-such-kind"]])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +12,11 @@ import pytest
 
 from qwenhost.expectations.profiles import profile
 from qwenhost.lab import lifecycle, network
-from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab
 from qwenhost.records.errors import QwenhostError
+from tests.lab.commands import QWENHOST, Command, inventory_of, on, run
 
-CHECKOUT = Path(__file__).parents[3]
 LAB = Lab("converge")
-QWENHOST = (f"{sysconfig.get_path('scripts')}/qwenhost",)
-LIMIT_SECONDS = 1200
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,24 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.lab)
             item.add_marker(pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root"))
-
-
-@dataclass(frozen=True)
-class Command:
-    """What a finished command said."""
-
-    code: int
-    output: str
-    messages: str
-
-    @property
-    def report(self) -> dict[str, Any]:
-        return json.loads(self.output)
-
-
-def run(*argv: str) -> Command:
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS, cwd=CHECKOUT, check=False)
-    return Command(done.returncode, done.stdout, done.stderr)
 
 
 @dataclass(frozen=True)
@@ -60,7 +36,7 @@ class Provisioned:
     first: Command
 
     def qwenhost(self, *arguments: str) -> Command:
-        return run(*QWENHOST, *arguments)
+        return run(QWENHOST, *arguments)
 
     def doctor(self, host: str) -> tuple[Command, list[dict[str, Any]]]:
         done = self.qwenhost("doctor", host, "-i", str(self.inventory), "--json", "--no-state")
@@ -70,7 +46,7 @@ class Provisioned:
         return self.qwenhost("provision", str(self.inventory), "--yes", "--json", *options)
 
     def on(self, host: str, command: str) -> str:
-        return on(host, command)
+        return on(LAB, host, command)
 
     def state(self, host: str) -> str:
         return state(host)
@@ -91,13 +67,7 @@ systemctl list-units --plain --no-legend --state=active 'vllm@*' 'qwenhost-*' | 
 
 def state(host: str) -> str:
     keys = " ".join(setting.key for setting in profile("serving").sysctl)
-    return on(host, STATE.replace("{keys}", keys))
-
-
-def on(host: str, command: str) -> str:
-    done = run(*ssh_command(LAB.named(host), "root"), command)
-    assert done.code == 0, done.messages
-    return done.output.strip()
+    return on(LAB, host, STATE.replace("{keys}", keys))
 
 
 @pytest.fixture(scope="package")
@@ -107,24 +77,9 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisione
     except QwenhostError as taken:
         pytest.skip(str(taken))
     lifecycle.down(LAB)
-    inventory = tmp_path_factory.mktemp("inventory") / "lab.yml"
-    text = (CHECKOUT / "inventories/lab.yml").read_text()
-    inventory.write_text(text.replace("/qwenhost-lab/qwenhost/", f"/qwenhost-lab/{LAB.name}/"))
-    up = run(*QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
+    inventory = inventory_of(LAB, tmp_path_factory.mktemp("inventory"))
+    up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
     assert up.code == 0, up.messages
     fresh = {host: state(host) for host in ("lab1", "lab2")}
-    yield Provisioned(inventory, fresh, run(*QWENHOST, "provision", str(inventory), "--yes", "--json"))
+    yield Provisioned(inventory, fresh, run(QWENHOST, "provision", str(inventory), "--yes", "--json"))
     lifecycle.down(LAB)
-
-
-def changes(done: Command) -> dict[str, list[str]]:
-    """Host -> roles that changed something there."""
-    return {host["host"]: [change["role"] for change in host["changes"]] for host in done.report["hosts"]}
-
-
-def alarms(findings: list[dict[str, Any]]) -> dict[str, str]:
-    """Check -> subjects of its warnings and failures, causes only."""
-    loud = [f for f in findings if f["verdict"] in ("fail", "warn") and not f["cause"]]
-    return {
-        check: ", ".join(f["subject"] for f in loud if f["check"] == check) for check in {f["check"] for f in loud}
-    }

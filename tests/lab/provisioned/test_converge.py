@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sysconfig
-
 import pytest
 
-from tests.lab.provisioned.conftest import Provisioned, alarms, changes, run
+from tests.lab.commands import SCRIPTS, alarms, changes, run
+from tests.lab.provisioned.conftest import Provisioned
 
 ROLES = {"host_tuning", "gpu_partitions", "vllm_service"}
 HOSTS = ("lab1", "lab2")
-SCRIPTS = sysconfig.get_path("scripts")
 
 
 def test_bare_hosts_are_tuned_partitioned_and_serve(provisioned: Provisioned) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 import pynvml
 
 from qwenhost.lab.keys import ssh_command
-from tests.lab.provisioned.conftest import CHECKOUT, LAB, Provisioned
+from tests.lab.commands import CHECKOUT
+from tests.lab.provisioned.conftest import LAB, Provisioned
 
 HOST = "lab2"
 PYTHON = "/opt/qwenhost/vllm/current/bin/python"

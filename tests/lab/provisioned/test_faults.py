@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import pytest
 
 from qwenhost.lab.simulator import faults
-from tests.lab.provisioned.conftest import LAB, Provisioned, alarms, changes
+from tests.lab.commands import alarms, changes
+from tests.lab.provisioned.conftest import LAB, Provisioned
 
 LIMIT_SECONDS = 15.0
 HOST = "lab1"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.lab.provisioned.conftest import Command, Provisioned, changes
+from tests.lab.commands import Command, changes
+from tests.lab.provisioned.conftest import Provisioned
 
 
 def rollback(provisioned: Provisioned, *options: str) -> Command:

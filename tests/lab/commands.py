@@ -1,0 +1,66 @@
+"""What lab tests run: commands of this machine and of lab hosts, and the inventory of a lab of their own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from qwenhost.lab.keys import ssh_command
+from qwenhost.lab.layout import Lab
+
+CHECKOUT = Path(__file__).parents[2]
+SCRIPTS = sysconfig.get_path("scripts")
+QWENHOST = f"{SCRIPTS}/qwenhost"
+LIMIT_SECONDS = 1200
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a finished command said."""
+
+    code: int
+    output: str
+    messages: str
+
+    @property
+    def report(self) -> dict[str, Any]:
+        return json.loads(self.output)
+
+
+def run(*argv: str) -> Command:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_SECONDS, cwd=CHECKOUT, check=False)
+    return Command(done.returncode, done.stdout, done.stderr)
+
+
+def on(lab: Lab, host: str, command: str) -> str:
+    """What a command that root runs on a host prints; it has to succeed."""
+    done = run(*ssh_command(lab.named(host), "root"), command)
+    assert done.code == 0, done.messages
+    return done.output.strip()
+
+
+def inventory_of(lab: Lab, folder: Path) -> Path:
+    """The lab's inventory as it is shipped, with the keys and addresses of another lab."""
+    shipped, text = Lab(), (CHECKOUT / "inventories/lab.yml").read_text()
+    for number in (1, 2):
+        text = text.replace(shipped.address(number), lab.address(number))
+    path = folder / "lab.yml"
+    path.write_text(text.replace(str(shipped.folder), str(lab.folder)))
+    return path
+
+
+def changes(done: Command) -> dict[str, list[str]]:
+    """Host -> roles that changed something there."""
+    return {host["host"]: [change["role"] for change in host["changes"]] for host in done.report["hosts"]}
+
+
+def alarms(findings: list[dict[str, Any]]) -> dict[str, str]:
+    """Check -> subjects of its warnings and failures, causes only."""
+    loud = [f for f in findings if f["verdict"] in ("fail", "warn") and not f["cause"]]
+    return {
+        check: ", ".join(f["subject"] for f in loud if f["check"] == check) for check in {f["check"] for f in loud}
+    }
