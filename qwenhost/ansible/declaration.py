@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from qwenhost.expectations.declared import Declared, read_declared
+from qwenhost.workflows.mig_files import with_mig_file
 
 PREFIX = "qwenhost_"
 
@@ -12,4 +14,5 @@ PREFIX = "qwenhost_"
 def declared_of(templar: Any, task_vars: dict[str, Any]) -> Declared:
     """Return the validated declaration. Raises QwenhostError naming the host and the variable."""
     raw = {name: value for name, value in task_vars.items() if name.startswith(PREFIX)}
-    return read_declared(templar.template(raw), host=str(task_vars["inventory_hostname"]))
+    values = with_mig_file(templar.template(raw), Path(str(task_vars.get("inventory_dir") or ".")))
+    return read_declared(values, host=str(task_vars["inventory_hostname"]))

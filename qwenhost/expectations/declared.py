@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from qwenhost.expectations.partitions import obstacle, parse_layout
+from qwenhost.expectations.kernel_arguments import read_kernel_args
+from qwenhost.expectations.mig_parted import read_partitions
+from qwenhost.expectations.partitions import NOBODY, Partitions, obstacle, parse_layout
 from qwenhost.expectations.profiles import profile_names
 from qwenhost.expectations.reader import Reader, did_you_mean
 from qwenhost.expectations.serving import Gpus, check_serving, read_serving
@@ -21,6 +23,8 @@ PAGE_SIZES_KIB = {"2M": 2048, "1G": 1048576}
 ALL = "all"
 """In qwenhost_mig: every GPU that is not named."""
 
+MIG_CONFIG = "qwenhost_mig_config"
+
 RUN_SWITCHES = ("qwenhost_force", "qwenhost_reboot", "qwenhost_roles")
 """Variables that steer a run and declare nothing."""
 
@@ -28,11 +32,21 @@ SYSCTL_KEY = re.compile(r"[a-z][\w-]*(\.[\w*-]+)+")
 
 
 @dataclass(frozen=True)
+class MigConfig:
+    """A file in mig-parted's format, and which of its configs is wanted."""
+
+    file: str
+    config: str
+    content: str
+
+
+@dataclass(frozen=True)
 class Declared:
     """The qwenhost_* variables of one host, typed; None means: not declared.
 
     `hugepages`: page size in KiB -> pages, in all or per NUMA node.
-    `mig`: GPU index or "all" -> profile names, an empty tuple for no MIG.
+    `mig`: of either form, `mig_config` the file that it was written in, if it was.
+    `drain`: services known to hold a GPU may be stopped while it is partitioned.
     """
 
     host: str
@@ -41,7 +55,10 @@ class Declared:
     profile: str = ""
     sysctl: Mapping[str, str] = field(default_factory=dict)
     hugepages: Mapping[int, int | Mapping[int, int]] = field(default_factory=dict)
-    mig: Mapping[int | str, tuple[str, ...]] | None = None
+    kernel_args: tuple[str, ...] = ()
+    mig: Partitions | None = None
+    mig_config: MigConfig | None = None
+    drain: bool = False
     driver_version: str = ""
     serving: Serving | None = None
     bridged_pairs: tuple[tuple[int, int], ...] = ()
@@ -49,11 +66,7 @@ class Declared:
 
     def layout_of(self, gpu: int) -> MigLayout | None:
         """Return what is declared for one GPU; None when its partitioning is not managed."""
-        if self.mig is None:
-            return None
-        names = self.mig.get(gpu, self.mig.get(ALL, ()))
-        key = f".{gpu}" if gpu in self.mig else f".{ALL}" if ALL in self.mig else ""
-        return MigLayout(gpu, bool(names), names, f"inventory: qwenhost_mig{key}")
+        return self.mig.layout_of(gpu) if self.mig else None
 
 
 def read_declared(
@@ -70,7 +83,7 @@ def read_declared(
         if name not in READERS:
             reader.refuse(name, "unknown variable", did_you_mean(name, READERS))
     fields = {READERS[name][0]: READERS[name][1](reader, value) for name, value in mine.items()}
-    declared = Declared(host=host, **fields)
+    declared = _with_mig_config(reader, Declared(host=host, **fields))
     _check_partitions(reader, declared)
     if declared.serving is not None:
         check_serving(reader, declared.serving, Gpus(declared.gpus, declared.layout_of))
@@ -121,16 +134,52 @@ def _pages(reader: Reader, key: str, value: Any) -> int | Mapping[int, int]:
     }
 
 
-def _mig(reader: Reader, value: Any) -> Mapping[int | str, tuple[str, ...]]:
+def _mig(reader: Reader, value: Any) -> Partitions:
+    """Return the short form: what is named, what stands under "all", and no MIG on the rest."""
     key = "qwenhost_mig"
-    layouts: dict[int | str, tuple[str, ...]] = {}
+    named: dict[int, MigLayout] = {}
+    others = MigLayout(NOBODY, False, (), f"inventory: {key}")
     for gpu, text in reader.mapping(key, value).items():
-        name: int | str = ALL if gpu == ALL else reader.integer(f"{key} GPU", gpu, 0, 63)
-        try:
-            layouts[name] = parse_layout(str(text or ""))
-        except ValueError as error:
-            reader.refuse(f"{key}.{gpu}", str(error))
-    return layouts
+        layout = _layout(reader, f"{key}.{gpu}", text)
+        if gpu == ALL:
+            others = layout
+        else:
+            named[reader.integer(f"{key} GPU", gpu, 0, 63)] = layout
+    return Partitions(named, others)
+
+
+def _layout(reader: Reader, key: str, text: Any) -> MigLayout:
+    try:
+        names = parse_layout(str(text or ""))
+    except ValueError as error:
+        reader.refuse(key, str(error))
+    return MigLayout(NOBODY, bool(names), names, f"inventory: {key}")
+
+
+def _mig_config(reader: Reader, value: Any) -> MigConfig | None:
+    """Return the file with the content that the inventory's reader put beside its name."""
+    if value is None:
+        return None
+    given = reader.mapping(MIG_CONFIG, value)
+    reader.only(MIG_CONFIG, given, ("file", "config", "content"))
+    for needed in ("file", "config"):
+        if not given.get(needed):
+            reader.refuse(f"{MIG_CONFIG}.{needed}", "missing", "write {file: mig.yaml, config: all-3g.40gb}")
+    return MigConfig(str(given["file"]), str(given["config"]), str(given.get("content", "")))
+
+
+def _with_mig_config(reader: Reader, declared: Declared) -> Declared:
+    wanted = declared.mig_config
+    if wanted is None:
+        return declared
+    if declared.mig is not None:
+        reader.refuse(MIG_CONFIG, "contradicts qwenhost_mig, which is declared too", "keep one of them")
+    ids = declared.sku.pci_device_ids if declared.sku else ()
+    return replace(declared, mig=read_partitions(wanted.content, wanted.file, wanted.config, ids))
+
+
+def _drain(reader: Reader, value: Any) -> bool:
+    return reader.switch("qwenhost_drain", value)
 
 
 def _driver(reader: Reader, value: Any) -> str:
@@ -145,9 +194,7 @@ def _pairs(reader: Reader, value: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _ecc(reader: Reader, value: Any) -> bool:
-    if not isinstance(value, bool):
-        reader.refuse("qwenhost_ecc", f"{value!r} is neither true nor false")
-    return bool(value)
+    return reader.switch("qwenhost_ecc", value)
 
 
 READERS: Mapping[str, tuple[str, Callable[[Reader, Any], Any]]] = {
@@ -156,7 +203,10 @@ READERS: Mapping[str, tuple[str, Callable[[Reader, Any], Any]]] = {
     "qwenhost_profile": ("profile", _profile),
     "qwenhost_sysctl": ("sysctl", _sysctl),
     "qwenhost_hugepages": ("hugepages", _hugepages),
+    "qwenhost_kernel_args": ("kernel_args", read_kernel_args),
     "qwenhost_mig": ("mig", _mig),
+    MIG_CONFIG: ("mig_config", _mig_config),
+    "qwenhost_drain": ("drain", _drain),
     "qwenhost_driver_version": ("driver_version", _driver),
     "qwenhost_nvlink_pairs": ("bridged_pairs", _pairs),
     "qwenhost_ecc": ("ecc", _ecc),
@@ -172,13 +222,18 @@ def _check_partitions(reader: Reader, declared: Declared) -> None:
     """Refuse layouts that the declared board cannot have."""
     if declared.mig is None:
         return
-    for gpu, layout in declared.mig.items():
-        key = f"qwenhost_mig.{gpu}"
-        if isinstance(gpu, int) and declared.gpus is not None and gpu >= declared.gpus:
-            reader.refuse(key, f"the host has {declared.gpus} GPUs")
-        if layout and declared.sku is None:
+    for gpu, layout in declared.mig.declared():
+        key = layout.origin.removeprefix("inventory: ") if declared.mig_config is None else MIG_CONFIG
+        if gpu is not None and declared.gpus is not None and gpu >= declared.gpus:
+            reader.refuse(key, f"there is no GPU {gpu}: the host has {declared.gpus} GPUs")
+        if layout.enabled and declared.sku is None:
             reader.refuse(key, "needs qwenhost_sku, whose board the layout is checked against")
-        if layout and declared.sku is not None:
-            reason = obstacle(declared.sku.mig, layout) if declared.sku.mig else "this board has no MIG table"
-            if reason:
-                reader.refuse(key, f"{', '.join(layout)} on {declared.sku.name}: {reason}", LAYOUT_HINT)
+        if layout.enabled and declared.sku is not None:
+            _refuse_impossible(reader, key, layout, declared.sku)
+
+
+def _refuse_impossible(reader: Reader, key: str, layout: MigLayout, sku: Sku) -> None:
+    reason = obstacle(sku.mig, layout.profiles) if sku.mig else "this board has no MIG table"
+    if reason:
+        shown = ", ".join(layout.profiles) or "MIG"
+        reader.refuse(key, f"{shown} on {sku.name}: {reason}", LAYOUT_HINT)

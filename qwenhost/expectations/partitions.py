@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from qwenhost.expectations.tables import table
+from qwenhost.records.desired import MigLayout
 
 COMPUTE_SLICES = 7
 MEMORY_SLICES = 8
 """Of every A100 and A800 (NVIDIA MIG User Guide); a table of other boards says its own."""
+
+NOBODY = -1
+"""Index in a layout that is not yet given to a GPU."""
+
+MEDIA = "+me"
+"""Ends a profile that takes the media engines, of which a board has one set (NVIDIA MIG User Guide)."""
 
 TERM = re.compile(r"(?P<name>\d+g\.\d+gb(?:\+me)?)(?:\s*[x*]\s*(?P<count>\d+))?")
 
@@ -26,6 +33,23 @@ class GpuInstanceProfile:
     memory_mib: int
     max_instances: int
     placements: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The declared layouts of a host: by GPU index, and of all `others` (None: they are not managed)."""
+
+    named: Mapping[int, MigLayout]
+    others: MigLayout | None = None
+
+    def layout_of(self, gpu: int) -> MigLayout | None:
+        """Return the layout of one GPU; None where it is not managed."""
+        found = self.named.get(gpu, self.others)
+        return replace(found, gpu=gpu) if found else None
+
+    def declared(self) -> tuple[tuple[int | None, MigLayout], ...]:
+        """Return each declared layout with its GPU, None for all others."""
+        return (*self.named.items(), *([(None, self.others)] if self.others else []))
 
 
 @cache
@@ -58,7 +82,12 @@ def parse_layout(text: str) -> tuple[str, ...]:
         if match is None:
             raise ValueError(f"{term!r} is not like '3g.40gb' or '3g.40gb x2'")
         found += [match["name"]] * int(match["count"] or 1)
-    return tuple(sorted(found, key=_size, reverse=True))
+    return in_order(found)
+
+
+def in_order(names: Sequence[str]) -> tuple[str, ...]:
+    """Return profile names largest first."""
+    return tuple(sorted(names, key=_size, reverse=True))
 
 
 def _size(name: str) -> tuple[int, int]:
@@ -74,6 +103,8 @@ def obstacle(mig: str, layout: Sequence[str]) -> str:
             return f"there is no profile {name} on this board, only {', '.join(known)}"
         if layout.count(name) > known[name].max_instances:
             return f"{layout.count(name)} x {name}, at most {known[name].max_instances} fit"
+    if sum(name.endswith(MEDIA) for name in layout) > 1:
+        return f"more than one {MEDIA}: a board has one set of media engines"
     compute, (most, memory) = sum(known[name].compute_slices for name in layout), slices(mig)
     if compute > most:
         return f"{compute} compute slices, a GPU has {most}"

@@ -38,6 +38,14 @@ class Reader:
             self.refuse(key, f"{value!r} is no whole number from {low} to {high}")
         return int(text)
 
+    def switch(self, key: str, value: Any) -> bool:
+        """Return true or false, or refuse; as words, too, which is how a command line gives them."""
+        known = {"true": True, "false": False}
+        text = str(value).lower()
+        if not isinstance(value, (bool, str)) or text not in known:
+            self.refuse(key, f"{value!r} is neither true nor false")
+        return known[text]
+
     def text(self, key: str, value: Any) -> str:
         """Return a number or a text of one line, or refuse."""
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):

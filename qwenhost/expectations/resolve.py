@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from qwenhost.expectations.declared import Declared
+from qwenhost.expectations.kernel_arguments import kernel_args
 from qwenhost.expectations.profiles import Profile, profile
 from qwenhost.expectations.skus import by_device_id
 from qwenhost.expectations.software import driver_floor
@@ -26,6 +27,7 @@ def resolve(
     """
     wanted = profile(declared.profile) if declared.profile else Profile("", (), (), None)
     floor = driver_floor(declared.serving.version) if declared.serving else None
+    pools = tuple(_pools(declared, sorted(numa_nodes)))
     needs_driver = declared.serving is not None and declared.serving.package == "vllm"
     return Expectations(
         sku=declared.sku or _seen_sku(pci_device_ids),
@@ -35,7 +37,8 @@ def resolve(
         sysctl=_sysctl(wanted, declared),
         transparent_hugepages=wanted.transparent_hugepages,
         limits=wanted.limits,
-        hugepages=tuple(_pools(declared, sorted(numa_nodes))),
+        hugepages=pools,
+        kernel_args=kernel_args(wanted, declared.kernel_args, pools, numa_nodes),
         mig=_layouts(declared, gpus),
         driver_version=declared.driver_version,
         driver_floor=floor.version if floor and needs_driver else "",
@@ -84,7 +87,7 @@ def _split(pages: int, size_kib: int, nodes: list[int], origin: str) -> Iterator
 def _layouts(declared: Declared, seen: int) -> tuple[MigLayout, ...] | None:
     if declared.mig is None:
         return None
-    named = [gpu + 1 for gpu in declared.mig if isinstance(gpu, int)]
+    named = [gpu + 1 for gpu in declared.mig.named]
     count = declared.gpus if declared.gpus is not None else max([seen, *named])
     found = (declared.layout_of(gpu) for gpu in range(count))
     return tuple(layout for layout in found if layout is not None)
