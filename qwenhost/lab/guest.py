@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from qwenhost.lab.aptsources import AptSource
@@ -57,14 +58,14 @@ Acquire::Languages "none";
 
 def write_guest(host: LabHost, sources: list[AptSource], root: Path) -> None:
     """Make a fresh image's root the given host's."""
-    _put(root / "etc/hostname", f"{host.name}\n")
-    _put(root / "etc/hosts", f"127.0.0.1 localhost\n{host.address} {host.name}\n")
-    _put(root / "etc/resolv.conf", "# No name service in the lab: packages come through its proxy.\n")
-    _put(root / "etc/default/locale", "LANG=C.UTF-8\n")
-    _put(root / "etc/pip.conf", f"[global]\nproxy = {proxy_url(host.lab)}\n")
-    _write_ssh(host, root)
+    put(root / "etc/hostname", f"{host.name}\n")
+    put(root / "etc/hosts", f"127.0.0.1 localhost\n{host.address} {host.name}\n")
+    put(root / "etc/resolv.conf", "# No name service in the lab: packages come through its proxy.\n")
+    put(root / "etc/default/locale", "LANG=C.UTF-8\n")
+    put(root / "etc/pip.conf", f"[global]\nproxy = {proxy_url(host.lab)}\n")
+    write_ssh(host, root)
     _write_apt(sources, root, proxy_url(host.lab))
-    _mask_units(root / "etc/systemd/system")
+    mask_units(root / "etc/systemd/system", MASKED_UNITS)
     write_standins(root)
 
 
@@ -73,15 +74,16 @@ def proxy_url(lab: Lab) -> str:
     return f"http://{lab.machine_address}:{PROXY_PORT}"
 
 
-def _write_ssh(host: LabHost, root: Path) -> None:
-    _put(root / "etc/ssh/sshd_config.d/lab.conf", SSHD)
-    _put(root / "etc/ssh/ssh_host_ed25519_key", host.host_key.read_text(), mode=0o600)
-    _put(root / "etc/ssh/ssh_host_ed25519_key.pub", public(host.host_key))
+def write_ssh(host: LabHost, root: Path) -> None:
+    """Give the host its key, and let the lab's key in as each of USERS."""
+    put(root / "etc/ssh/sshd_config.d/lab.conf", SSHD)
+    put(root / "etc/ssh/ssh_host_ed25519_key", host.host_key.read_text(), mode=0o600)
+    put(root / "etc/ssh/ssh_host_ed25519_key.pub", public(host.host_key))
     for home in USERS.values():
         owner = (root / home).stat()
         folder = root / home / ".ssh"
         folder.mkdir(mode=0o700, exist_ok=True)
-        _put(folder / "authorized_keys", public(host.lab.key), mode=0o600)
+        put(folder / "authorized_keys", public(host.lab.key), mode=0o600)
         for path in (folder, folder / "authorized_keys"):
             shutil.chown(path, owner.st_uid, owner.st_gid)
 
@@ -89,21 +91,23 @@ def _write_ssh(host: LabHost, root: Path) -> None:
 def _write_apt(sources: list[AptSource], root: Path, proxy: str) -> None:
     for path in (root / "etc/apt/sources.list.d").iterdir():
         path.unlink()
-    _put(root / "etc/apt/sources.list", "".join(f"{source.line()}\n" for source in sources))
-    _put(root / "etc/apt/apt.conf.d/90lab-proxy", APT.format(proxy=proxy))
+    put(root / "etc/apt/sources.list", "".join(f"{source.line()}\n" for source in sources))
+    put(root / "etc/apt/apt.conf.d/90lab-proxy", APT.format(proxy=proxy))
     for key in {source.signed_by for source in sources if source.signed_by}:
         inside = root / key.lstrip("/")
         inside.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(key, inside)
 
 
-def _mask_units(units: Path) -> None:
-    for unit in MASKED_UNITS:
+def mask_units(units: Path, names: Iterable[str]) -> None:
+    """Keep units from starting; `units` is /etc/systemd/system of a root."""
+    for unit in names:
         (units / unit).unlink(missing_ok=True)
         (units / unit).symlink_to("/dev/null")
 
 
-def _put(path: Path, text: str, mode: int = 0o644) -> None:
+def put(path: Path, text: str, mode: int = 0o644) -> None:
+    """Write a file, in place of one or a link that is there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.write_text(text)

@@ -30,14 +30,19 @@ SSH_PORT = 22
 
 def make(host: LabHost, image: Path, sources: list[AptSource], install: Callable[[Path], None]) -> None:
     """Make a fresh host: overlay on the image, lab files, the simulator by `install`, network."""
+    mount_root(host, image)
+    write_guest(host, sources, host.root)
+    install(host.root)
+    network.connect(host)
+
+
+def mount_root(host: LabHost, image: Path) -> None:
+    """Lay a fresh overlay of the host's own over the image."""
     for name in ("upper", "work", "root"):
         (host.folder / name).mkdir(parents=True)
     # volatile: no fsync, so package installs are quicker; an overlay never outlives its lab.
     layers = f"lowerdir={image},upperdir={host.folder / 'upper'},workdir={host.folder / 'work'},volatile"
     run("mount", "-t", "overlay", f"qwenhost-lab-{host.name}", "-o", layers, str(host.root))
-    write_guest(host, sources, host.root)
-    install(host.root)
-    network.connect(host)
 
 
 def boot(host: LabHost) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from qwenhost.lab.aptsources import AptSource, machine_sources, of_release
@@ -40,23 +41,38 @@ HOOKS = (
 )
 
 
-def image() -> Path:
-    """The folder of the image; built on first use, and again when packages, release or sources change.
+@dataclass(frozen=True)
+class Recipe:
+    """What an image has besides a minimal system; hooks are shell lines that find the new root in $1.
+
+    `before` is run before packages beyond the essential ones are installed, `hooks` after all are.
+    """
+
+    packages: tuple[str, ...]
+    hooks: tuple[str, ...]
+    before: tuple[str, ...] = ()
+
+
+CONTAINER = Recipe(PACKAGES, HOOKS)
+
+
+def image(recipe: Recipe = CONTAINER) -> Path:
+    """The folder of the image; built on first use, and again when recipe, release or sources change.
 
     Raises QwenhostError when the machine has no APT source of its own release, or the build fails.
     """
-    folder = image_folder()
+    folder = image_folder(recipe)
     IMAGES.mkdir(parents=True, exist_ok=True)
     with (IMAGES / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
-            _build(folder, release_sources())
+            _build(folder, release_sources(), recipe)
     return folder
 
 
-def image_folder() -> Path:
+def image_folder(recipe: Recipe = CONTAINER) -> Path:
     """Where the image is, once it has been built."""
-    return IMAGES / image_key(release_sources(), _certificates())
+    return IMAGES / image_key(release_sources(), _certificates(), recipe)
 
 
 def release_sources() -> list[AptSource]:
@@ -71,10 +87,10 @@ def release_sources() -> list[AptSource]:
     return sources
 
 
-def image_key(sources: list[AptSource], certificates: list[Path]) -> str:
+def image_key(sources: list[AptSource], certificates: list[Path], recipe: Recipe = CONTAINER) -> str:
     """Release and a hash of all that goes into the image."""
-    parts = [PACKAGES, EXCLUDED, HOOKS, [source.line() for source in sources]]
-    parts.append([path.read_text() for path in certificates])
+    parts = [recipe.packages, EXCLUDED, recipe.hooks, [source.line() for source in sources]]
+    parts.append([*(path.read_text() for path in certificates), *recipe.before])
     return f"{sources[0].suite}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:12]}"
 
 
@@ -82,7 +98,7 @@ def _certificates() -> list[Path]:
     return sorted(OWN_CERTIFICATES.glob("*.crt"))
 
 
-def _build(folder: Path, sources: list[AptSource]) -> None:
+def _build(folder: Path, sources: list[AptSource], recipe: Recipe) -> None:
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     copies = [f'--customize-hook=copy-in "{path}" {OWN_CERTIFICATES}' for path in _certificates()]
@@ -92,13 +108,14 @@ def _build(folder: Path, sources: list[AptSource]) -> None:
         "--variant=minbase",
         "--format=directory",
         "--quiet",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join(recipe.packages)}",
         '--aptopt=Acquire::Languages "none"',
         '--aptopt=APT::Install-Recommends "false"',
         "--dpkgopt=force-unsafe-io",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED),
+        *(f"--essential-hook={hook}" for hook in recipe.before),
         *copies,
-        *(f"--customize-hook={hook}" for hook in HOOKS),
+        *(f"--customize-hook={hook}" for hook in recipe.hooks),
         sources[0].suite,
         str(partial),
         *(source.line() for source in sources),

@@ -32,9 +32,14 @@ def known_line(host: LabHost, public_key: str) -> str:
 
 def ssh_command(host: LabHost, user: str = "root") -> list[str]:
     """An ssh call to the host, with its key checked against the lab's known_hosts."""
+    return ["ssh", *ssh_options(host.lab), f"{user}@{host.address}"]
+
+
+def ssh_options(lab: Lab) -> list[str]:
+    """Options by which the lab's key opens a host, whose own key the lab's known_hosts has."""
     options = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "StrictHostKeyChecking=yes"]
-    options += ["-o", f"UserKnownHostsFile={host.lab.known_hosts}"]
-    return ["ssh", "-F", "none", "-i", str(host.lab.key), *options, f"{user}@{host.address}"]
+    options += ["-o", f"UserKnownHostsFile={lab.known_hosts}"]
+    return ["-F", "none", "-i", str(lab.key), *options]
 
 
 def _ensure_key(path: Path, comment: str) -> None:

@@ -4,6 +4,6 @@ It stands in for hardware, so that provisioning can be proven without any. What 
 public captures of A100 hosts; it moves no data and runs no CUDA. Its programs name themselves as such.
 """
 
-from qwenhost.lab.simulator.install import install
+from qwenhost.lab.simulator.install import install, install_on_kernel
 
-__all__ = ["install"]
+__all__ = ["install", "install_on_kernel"]

@@ -6,11 +6,12 @@ import hashlib
 import os
 import shutil
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 from qwenhost.lab.simulator import boards, build
 from qwenhost.lab.simulator.guest import faultlog, power_on, state
-from qwenhost.lab.simulator.kernel_files import write_kernel_files
+from qwenhost.lab.simulator.kernel_files import write_driver_files, write_kernel_files
 from qwenhost.lab.simulator.pci_tree import write_tree
 
 HERE = Path(__file__).parent
@@ -26,22 +27,36 @@ def install(root: Path, sku: str, gpus: int) -> None:
     Serials and UUIDs follow from the folder's path, so that hosts differ and one host stays itself.
     Raises QwenhostError for a sku or count that is not simulated, or when the library cannot be compiled.
     """
-    values = boards.fresh_state(sku, gpus, _seed(root), _split_cpus(boards.NODES))
+    values = _install_boards(root, sku, gpus, _split_cpus(boards.NODES))
+    home = state.folder(root)
+    write_kernel_files(root, values)
+    for name in DEFAULTS:
+        shutil.copytree(home / name, home / "defaults" / name, dirs_exist_ok=True)
+    (home / "cmdline").write_text(power_on.CMDLINE + "\n", encoding="ascii")
+    _install_module_index(root)
+
+
+def install_on_kernel(root: Path, sku: str, gpus: int, cpulists: Sequence[str]) -> None:
+    """Write only the boards and their driver, for a guest with a kernel of its own, whose files are real.
+
+    `cpulists` is one kernel CPU list per NUMA node of the guest. Raises as `install` does.
+    """
+    write_driver_files(root, _install_boards(root, sku, gpus, cpulists))
+
+
+def _install_boards(root: Path, sku: str, gpus: int, cpulists: Sequence[str]) -> state.Values:
+    values = boards.fresh_state(sku, gpus, _seed(root), cpulists)
     home = state.folder(root)
     home.mkdir(parents=True, exist_ok=True)
     (home / "lock").touch()
     (home / "faults.json").unlink(missing_ok=True)
     state.write(values, root)
     write_tree(root, values)
-    write_kernel_files(root, values)
-    for name in DEFAULTS:
-        shutil.copytree(home / name, home / "defaults" / name, dirs_exist_ok=True)
-    (home / "cmdline").write_text(power_on.CMDLINE + "\n", encoding="ascii")
     (home / "kmsg").write_text("", encoding="ascii")
     faultlog.append(faultlog.boot_lines(values, power_on.CMDLINE), 0.0, root)
     _install_programs(root)
-    _install_module_index(root)
     _install_units(root, fabric=int(values["nvswitch.count"]) > 0)
+    return values
 
 
 def _seed(root: Path) -> str:

@@ -45,6 +45,12 @@ def write_kernel_files(host_root: Path, values: Mapping[str, str]) -> None:
         )
         _fill(home / "hugepages" / f"hugepages-{size}kB", dict.fromkeys(names, "0"))
     _write_nodes(home / "node", values)
+    write_driver_files(host_root, values)
+
+
+def write_driver_files(host_root: Path, values: Mapping[str, str]) -> None:
+    """Write what the loaded driver shows under /proc."""
+    home = state.folder(host_root)
     _write_driver(home / "proc-driver" / "nvidia", values)
     (home / "modules").write_text(_MODULES, encoding="ascii")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -70,9 +71,14 @@ def make_device_nodes(values: state.Values) -> None:
 
 
 def bind_all(home: Path) -> list[str]:
-    """Bind every stand-in over its real path; return those that could not be bound, with the reason."""
+    """Bind every stand-in over its real path; return those that could not be bound, with the reason.
+
+    A guest with a kernel of its own has stand-ins for its devices and their driver only.
+    """
     failed = []
     for name, target in BINDS:
+        if not (home / name).exists():
+            continue
         if not Path(target).exists():
             print(f"a100sim: {target} is absent on this kernel, left out", flush=True)
             continue
@@ -87,6 +93,19 @@ def bind_all(home: Path) -> list[str]:
     return failed
 
 
+def add_real(home: Path, devices: Path, modules: Path) -> None:
+    """Show the machine's own PCI devices and modules beside the stand-ins.
+
+    Modules that are loaded later are not listed. A stand-in hides a real device of the same address.
+    """
+    for link in devices.iterdir():
+        if not (home / "pci" / link.name).is_symlink():
+            (home / "pci" / link.name).symlink_to(os.readlink(link))  # noqa: PTH115 - Path.readlink is of Python 3.9
+    listed = home / "modules"
+    ours = [line for line in listed.read_text(encoding="ascii").splitlines() if line.startswith("nvidia")]
+    listed.write_text("\n".join([*ours, modules.read_text(encoding="ascii")]), encoding="ascii")
+
+
 def main() -> int:
     """Run the whole step; the exit code tells whether all binds hold."""
     home = state.folder()
@@ -94,9 +113,13 @@ def main() -> int:
         cold_start(values)
         for entry in faultlog.journal().values():
             values.update(entry["set"])
-    restore_defaults(home)
-    cmdline = kernel_command_line(state.root() / "boot/grub/grub.cfg")
-    (home / "cmdline").write_text(cmdline + "\n", encoding="utf-8")
+    if (home / "defaults").exists():
+        restore_defaults(home)
+        cmdline = kernel_command_line(state.root() / "boot/grub/grub.cfg")
+        (home / "cmdline").write_text(cmdline + "\n", encoding="utf-8")
+    else:  # a guest with a kernel of its own
+        cmdline = Path("/proc/cmdline").read_text(encoding="utf-8").strip()
+        add_real(home, Path("/sys/bus/pci/devices"), Path("/proc/modules"))
     write_log(values, cmdline)
     make_device_nodes(values)
     failed = bind_all(home)
