@@ -8,16 +8,12 @@ import glob
 import hashlib
 import os
 import stat
-import subprocess
 from typing import Any
 
-from qwenhost.hands import hugepages, kernel, mig, owned, sysctl, thp
+from qwenhost.hands import grub, hugepages, kernel, mig, owned, sysctl, systemd, thp
 from qwenhost.hands.answer import Refused
 
-SYSTEMCTL_SECONDS = 300
 DRIVER_SECONDS = 5
-BOOTED = "run/systemd/system"
-"""There where systemd runs the host: sd_booted(3)."""
 
 
 def take(keys: list[str]) -> dict[str, Any]:
@@ -30,7 +26,7 @@ def take(keys: list[str]) -> dict[str, Any]:
         "thp": thp.mode(),
         "pools": hugepages.current(),
         "mig": _mig(),
-        "units": _active_units(),
+        "units": systemd.running(*owned.UNITS),
     }
 
 
@@ -50,7 +46,11 @@ def restore(state: dict[str, Any], running: list[str]) -> None:
 
 
 def _restore_files(files: dict[str, Any]) -> None:
-    """Make the owned files those of a snapshot: contents, modes, owners; what was not there goes."""
+    """Make the owned files those of a snapshot: contents, modes, owners; what was not there goes.
+
+    GRUB's menu, which holds other systems and kernels as well, is made anew. Raises Refused.
+    """
+    arguments = _current(grub.OWN)
     for path in _paths():
         if path not in files:
             os.unlink(_real(path))
@@ -58,6 +58,8 @@ def _restore_files(files: dict[str, Any]) -> None:
     for path, entry in sorted(files.items()):
         if _current(path) != entry:
             _put(_real(path), entry)
+    if _current(grub.OWN) != arguments:
+        grub.rewrite()
 
 
 def _restore_live(state: dict[str, Any]) -> None:
@@ -82,22 +84,16 @@ def describe(state: dict[str, Any]) -> list[str]:
     ]
 
 
-def _active_units() -> list[str]:
-    """Return the owned units that run; none where there is no systemd."""
-    told = _systemctl("list-units", "--plain", "--no-legend", "--state=active,activating", *owned.UNITS)
-    return sorted(line.split()[0] for line in told.splitlines() if line.strip())
-
-
 def _stop(units: list[str]) -> None:
     if units:
-        _systemctl("stop", *units)
+        systemd.call("stop", *units)
 
 
 def _start(units: list[str]) -> None:
     """Start units, with the unit files as they are now."""
-    _systemctl("daemon-reload")
+    systemd.call("daemon-reload")
     if units:
-        _systemctl("start", "--no-block", *units)
+        systemd.call("start", "--no-block", *units)
 
 
 def _paths() -> list[str]:
@@ -169,22 +165,3 @@ def _told(entry: dict[str, Any]) -> str:
     content = base64.b64decode(entry["content"])
     checksum = hashlib.sha256(content).hexdigest()
     return "{:04o} {} bytes {}".format(entry["mode"], len(content), checksum[:12])
-
-
-def _systemctl(*arguments: str) -> str:
-    if not os.path.isdir(kernel.path_of(BOOTED)):
-        return ""
-    try:
-        ran = subprocess.run(
-            ["systemctl", "--no-ask-password", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            timeout=SYSTEMCTL_SECONDS,
-            universal_newlines=True,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Refused("systemctl {} did not end in {} s".format(arguments[0], SYSTEMCTL_SECONDS)) from error
-    if ran.returncode != 0:
-        raise Refused("systemctl {}: {}".format(arguments[0], " ".join(ran.stderr.split())[:300]))
-    return ran.stdout
