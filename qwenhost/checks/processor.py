@@ -1,13 +1,12 @@
-"""Processors, kernel arguments and the clock."""
+"""Processors and the clock."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
 from qwenhost.facts.clock import Clock, Container
-from qwenhost.facts.cpus import Cpus, Governors, KernelArgs
+from qwenhost.facts.cpus import Cpus, Governors
 from qwenhost.facts.numa import NumaNodes
 from qwenhost.facts.sysctl import Sysctl
 from qwenhost.records.finding import Verdict, by_hand
@@ -16,9 +15,6 @@ ACTIVE = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
 """Drivers with which the processor chooses its frequency itself; there `powersave` does not hold it low."""
 
 FAST = ("performance", "schedutil", "ondemand")
-
-ONCE = ("iommu", "intel_iommu", "amd_iommu", "default_hugepagesz", "transparent_hugepage", "numa_balancing")
-"""Arguments of which the kernel keeps the last value."""
 
 
 @check("host.governor", remedy=by_hand("Run cpupower frequency-set -g performance, and make it stay with tuned."))
@@ -48,22 +44,6 @@ def cpu(now: Cpus) -> Iterator[Judgement]:
         yield Judgement("host", Verdict.PASS, f"CPUs {now.online}")
     else:
         yield note("host", f"CPUs {now.online} of {now.present} are online")
-
-
-@check("host.kernel-args", remedy=by_hand("Take the older one out of the boot loader's settings."))
-def kernel_args(now: KernelArgs) -> Iterator[Judgement]:
-    """No kernel argument is given twice with different values.
-
-    The last one counts, so a setting that seems to be there is not in force.
-    """
-    twice = False
-    for name in ONCE:
-        values = [arg for arg in now.args if re.fullmatch(rf"{name}=\S+", arg)]
-        if len(set(values)) > 1 and not {f"{name}=on", f"{name}=pt"} >= set(values):
-            twice = True
-            yield Judgement(name, Verdict.WARN, f"{values[-1]} is in force", "one value", " ".join(values))
-    if not twice:
-        yield Judgement("host", Verdict.PASS, f"{len(now.args)} arguments, none contradicts another")
 
 
 @check("host.numa-balancing", remedy=by_hand("Set kernel.numa_balancing to 0."))

@@ -10,7 +10,7 @@ from qwenhost.expectations.tables import line_of, names, refuse_unknown, table
 from qwenhost.records.desired import Setting
 from qwenhost.records.errors import BadData
 
-LINE = {"value", "why", "source", "raise_only"}
+LINE = {"value", "why", "source", "raise_only", "bare_metal"}
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Profile:
     sysctl: tuple[Setting, ...]
     limits: tuple[Setting, ...]
     transparent_hugepages: Setting | None
+    kernel_args: tuple[Setting, ...] = ()
 
 
 def profile_names() -> tuple[str, ...]:
@@ -32,13 +33,14 @@ def profile(name: str) -> Profile:
     """Read one profile."""
     path = f"profiles/{name}.yaml"
     raw = table(path)
-    refuse_unknown(path, raw, {"schema", "sysctl", "limits", "transparent_hugepages"})
+    refuse_unknown(path, raw, {"schema", "sysctl", "limits", "transparent_hugepages", "kernel_args"})
     huge = raw.get("transparent_hugepages")
     return Profile(
         name=name,
         sysctl=_settings(path, "sysctl", raw),
         limits=_settings(path, "limits", raw),
         transparent_hugepages=_setting(path, "", "transparent_hugepages", huge) if huge else None,
+        kernel_args=_settings(path, "kernel_args", raw),
     )
 
 
@@ -56,4 +58,5 @@ def _setting(path: str, section: str, key: str, line: Mapping[str, Any]) -> Sett
         why=f"{line['why']} Source: {line['source']}.",
         origin=f"{path}: {section}{key}",
         raise_only=bool(line.get("raise_only", False)),
+        bare_metal=bool(line.get("bare_metal", False)),
     )

@@ -41,6 +41,7 @@ def resolve(
         kernel_args=kernel_args(wanted, declared.kernel_args, pools, numa_nodes),
         mig=_layouts(declared, gpus),
         driver_version=declared.driver_version,
+        driver=declared.driver,
         driver_floor=floor.version if floor and needs_driver else "",
         driver_floor_origin=floor.origin if floor and needs_driver else "",
         serving=declared.serving,

@@ -36,6 +36,12 @@ def role_settings(want: Expectations, live_sysctl: Mapping[str, str], placement:
         "host_tuning_transparent_hugepages": want.transparent_hugepages.value
         if want.transparent_hugepages
         else "",
+        "host_tuning_kernel_args": [
+            word
+            for setting in want.kernel_args
+            if not want.why_not("kernel-args", setting.key)
+            for word in setting.value.split()
+        ],
         "host_tuning_limits": {setting.key: setting.value for setting in want.limits},
         "gpu_partitions_layout": [
             {"gpu": layout.gpu, "mig": layout.enabled, "instances": list(layout.profiles)}

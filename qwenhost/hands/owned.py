@@ -5,6 +5,7 @@ from __future__ import annotations
 PATHS = (
     "etc/sysctl.d/90-qwenhost.conf",
     "etc/security/limits.d/90-qwenhost.conf",
+    "etc/default/grub.d/90-qwenhost.cfg",
     "etc/tmpfiles.d/qwenhost-*.conf",
     "etc/qwenhost/**",
     "etc/systemd/system/qwenhost-*.service",

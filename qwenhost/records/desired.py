@@ -50,6 +50,8 @@ class Setting:
     origin: str
     raise_only: bool = False
     """True: a larger value that is already there is kept and holds."""
+    bare_metal: bool = False
+    """True: means nothing in a virtual machine."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,21 @@ class Serving:
 
 
 @dataclass(frozen=True)
+class Driver:
+    """Which driver a host should have, and where its packages come from.
+
+    `mirror` (URL) or `folder` (path on the host) hold a flat APT repository; both empty: NVIDIA's own.
+    `key_file`: file beside the inventory with the key that signs it.
+    """
+
+    version: str
+    mirror: str = ""
+    folder: str = ""
+    key_file: str = ""
+    origin: str = ""
+
+
+@dataclass(frozen=True)
 class Expectations:
     """All that is expected of one host; None or empty means: nothing was declared, so nothing is judged."""
 
@@ -116,12 +133,16 @@ class Expectations:
     sysctl: tuple[Setting, ...] = ()
     transparent_hugepages: Setting | None = None
     limits: tuple[Setting, ...] = ()
+    kernel_args: tuple[Setting, ...] = ()
+    """Each value is one argument, or several that belong side by side."""
     hugepages: tuple[HugepagePool, ...] = ()
     mig: tuple[MigLayout, ...] | None = None
     """None: partitioning is not managed here."""
     ecc: bool | None = None
     """Whether ECC should be on; None: as the product has it by default."""
     driver_version: str = ""
+    driver: Driver | None = None
+    """The driver that a role installs; None: it is not managed here."""
     driver_floor: str = ""
     """Lowest driver for the CUDA major version of the declared vLLM; empty when nothing is served."""
     driver_floor_origin: str = ""
@@ -132,3 +153,9 @@ class Expectations:
     """What most hosts of the same product have, where several are examined at once."""
     trials: bool = False
     """Active tests were asked for, so that their results are expected."""
+    out_of_reach: Mapping[str, str] = field(default_factory=dict)
+    """What cannot be set on this host, as it was seen: a kind of setting, or kind and key -> why not."""
+
+    def why_not(self, kind: str, key: str = "") -> str:
+        """Return why a setting cannot be made on this host, empty where it can."""
+        return self.out_of_reach.get(f"{kind} {key}", "") or self.out_of_reach.get(kind, "")

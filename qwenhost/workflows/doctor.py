@@ -24,6 +24,7 @@ from qwenhost.transports import fleet, local, recorded
 from qwenhost.workflows import observed
 from qwenhost.workflows.asked import sources_of
 from qwenhost.workflows.peers import peers_of
+from qwenhost.workflows.reach import out_of_reach
 from qwenhost.workflows.trials import tried, were_tried
 
 __all__ = [
@@ -88,13 +89,14 @@ def examine_bundle(bundle: Bundle, declared: Declared, peers: Peers | None = Non
 
 
 def expectations_of(bundle: Bundle, declared: Declared) -> Expectations:
-    """Return what should be: the declaration, completed by what kind of host was seen."""
-    return resolve(
+    """Return what should be: the declaration, completed by what kind of host was seen, and what it cannot have."""
+    want = resolve(
         declared,
         pci_device_ids=observed.pci_device_ids(bundle),
         numa_nodes=observed.numa_nodes(bundle),
         gpus=observed.gpu_count(bundle),
     )
+    return replace(want, out_of_reach=out_of_reach(bundle, want))
 
 
 def expectations_on(host: Host | None) -> Expectations:

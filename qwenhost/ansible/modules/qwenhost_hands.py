@@ -14,19 +14,23 @@ options:
       - V(sysctl) sets kernel settings in the running kernel.
       - V(thp) sets the mode of transparent huge pages.
       - V(hugepages) sizes pools of huge pages, of the host or of a NUMA node.
+      - V(kernel-args) has GRUB give the kernel arguments at the next boot.
       - V(mig) sets the MIG mode of GPUs and creates their instances.
       - V(wait-gpu) waits until GPUs, or MIG instances, have free memory.
+      - V(model) verifies the files of a model, and keeps their sums.
       - V(http) sends one request to a service on the host's loopback.
     type: str
     required: true
-    choices: [sysctl, thp, hugepages, mig, wait-gpu, http]
+    choices: [sysctl, thp, hugepages, kernel-args, mig, wait-gpu, model, http]
   request:
     description:
       - "V(sysctl): C(values), a map of kernel settings to their values."
       - "V(thp): C(mode), one of always, madvise and never."
       - "V(hugepages): C(pools), a list of C(node) (-1 for the whole host), C(size_kib) and C(pages)."
+      - "V(kernel-args): C(args), a list of words; none takes out what an earlier run wrote."
       - "V(mig): C(layout), a list of C(gpu), C(mig) and C(instances); C(timeout_seconds)."
       - "V(wait-gpu): C(gpus), indices or UUIDs; C(free_fraction) of their memory; C(timeout_seconds)."
+      - "V(model): C(path), the model's folder."
       - "V(http): C(base_url), C(method), C(path), C(headers), C(body), C(timeout_seconds), C(bearer_file)."
     type: dict
     required: true

@@ -1,0 +1,122 @@
+"""Kernel arguments through GRUB: one file of ours, read after the others, and the menu made anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from typing import Any
+
+from qwenhost.hands import boot_stamp, kernel
+from qwenhost.hands.answer import BadRequest, Refused, outcome
+
+OWN = "etc/default/grub.d/90-qwenhost.cfg"
+MENU = "boot/grub/grub.cfg"
+UPDATE = "usr/sbin/update-grub"
+SECONDS = 300
+"""update-grub looks for other systems on all disks."""
+
+ARGUMENT = re.compile(r"[\w.:,=@/+-]+")
+"""GRUB's scripts and the shell take these as they are."""
+
+ENTRY = re.compile(r"^\s*linux(?:efi|16)?\s+\S*/(?:vmlinu[xz]|bzImage|kernel)\S*\s+(.*\S)", re.MULTILINE)
+RESCUE = {"single", "recovery", "emergency", "rescue"}
+
+# Appended last and for normal entries only: other arguments keep their order, a rescue entry stays as it is.
+LINE = 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {}"\n'
+
+
+def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
+    """Have the kernel get {"args": [words]} at the next boot; none: our file goes. Raises Refused.
+
+    Asks for a reboot where the running kernel has not got them.
+    """
+    args = [str(word) for word in request["args"]]
+    for word in args:
+        if not ARGUMENT.fullmatch(word):
+            raise BadRequest("not a kernel argument that GRUB takes as it is: {!r}".format(word))
+    before = boot_stamp.read(OWN)
+    body = LINE.format(" ".join(args)) if args else ""
+    if not args and before is None:
+        return outcome([], [])
+    _need_grub()
+    was, due = _lines(before), _told(args, in_menu=True)
+    if was != due and not check:
+        _apply(before, body, args)
+    return outcome(was, due, _reason(args) if was != due else "")
+
+
+def rewrite() -> None:
+    """Make the menu anew of the files as they are now. Raises Refused."""
+    if os.path.exists(kernel.path_of(UPDATE)):
+        _update()
+
+
+def _need_grub() -> None:
+    for path in (MENU, UPDATE):
+        if not os.path.exists(kernel.path_of(path)):
+            raise Refused("GRUB does not write the boot entries of this host: no /{}".format(path))
+
+
+def _apply(before: str | None, body: str, args: list[str]) -> None:
+    """Write our file and the menu; a menu that cannot be made leaves the old file."""
+    boot_stamp.write(OWN, body)
+    try:
+        _update()
+    except Refused:
+        boot_stamp.put(OWN, before)
+        raise
+    if not contains(_menu(), args):
+        told = "update-grub left out {}: a file in /etc/default/grub.d that is read after /{} drops it"
+        raise Refused(told.format(" ".join(args), OWN))
+
+
+def contains(found: list[str], wanted: list[str]) -> bool:
+    """Tell whether the wanted words stand in the found ones, side by side."""
+    return any(found[at : at + len(wanted)] == wanted for at in range(len(found) - len(wanted) + 1))
+
+
+def _lines(own: str | None) -> list[str]:
+    """Return readable lines of what is configured."""
+    found = re.search(r'DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (.*)"', boot_stamp.body_of(own))
+    args = found.group(1).split() if found else []
+    return _told(args, contains(_menu(), args))
+
+
+def _told(args: list[str], in_menu: bool) -> list[str]:
+    return ["kernel arguments: {}{}".format(" ".join(args) or "none", "" if in_menu else ", not in GRUB's menu")]
+
+
+def _menu() -> list[str]:
+    """Return the arguments of the first normal entry."""
+    entries = [found.split() for found in ENTRY.findall(boot_stamp.read(MENU) or "")]
+    return next((args for args in entries if not RESCUE & set(args)), [])
+
+
+def _update() -> None:
+    try:
+        ran = subprocess.run(
+            [kernel.path_of(UPDATE)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={
+                **os.environ,
+                "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                "LC_ALL": "C",
+            },
+            timeout=SECONDS,
+            universal_newlines=True,
+            errors="replace",
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Refused("update-grub: {}".format(error)) from error
+    if ran.returncode != 0:
+        lines = ran.stdout.strip().splitlines() or ["no message"]
+        raise Refused("update-grub ended with {}: {}".format(ran.returncode, lines[-1]))
+
+
+def _reason(args: list[str]) -> str:
+    """Return why a reboot is needed, empty where the running kernel has the arguments."""
+    running = kernel.read(kernel.path_of("proc/cmdline")).split()
+    return "" if set(args) <= set(running) else "kernel arguments: {}".format(" ".join(args))
