@@ -17,7 +17,8 @@ SERVED = by_role("vllm_service", "Run qwenhost provision: the role vllm_service 
 HTTP_OK = 200
 
 
-def _serves(want: Expectations) -> bool:
+def serves(want: Expectations) -> bool:
+    """Tell whether anything is declared to be served."""
     return want.serving is not None
 
 
@@ -25,7 +26,7 @@ def _instances(want: Expectations) -> tuple[VllmInstance, ...]:
     return want.serving.instances if want.serving else ()
 
 
-@check("vllm.installed", remedy=SERVED, applies=_serves, skipped=NOT_SERVED)
+@check("vllm.installed", remedy=SERVED, applies=serves, skipped=NOT_SERVED)
 def installed(found: VllmEnvironments, want: Expectations) -> Iterator[Judgement]:
     """The declared vLLM version is installed completely, and is the one in use."""
     if want.serving:
@@ -34,7 +35,7 @@ def installed(found: VllmEnvironments, want: Expectations) -> Iterator[Judgement
         yield equal("host", current, wanted, origin=want.serving.origin)
 
 
-@check("vllm.config", remedy=SERVED, applies=_serves, skipped=NOT_SERVED, consequence_of=("vllm.installed",))
+@check("vllm.config", remedy=SERVED, applies=serves, skipped=NOT_SERVED, consequence_of=("vllm.installed",))
 def config(found: VllmConfigs, want: Expectations) -> Iterator[Judgement]:
     """Each instance's options are the declared ones, and no other instance is configured.
 
@@ -62,9 +63,9 @@ def _options(instance: VllmInstance, serving: Serving, found: Mapping[str, Any] 
 @check(
     "vllm.service",
     remedy=SERVED,
-    applies=_serves,
+    applies=serves,
     skipped=NOT_SERVED,
-    consequence_of=("vllm.installed", *START_CAUSES, "vllm.start"),
+    consequence_of=("vllm.installed", "vllm.model-files", *START_CAUSES, "vllm.start"),
 )
 def service(found: VllmUnits, want: Expectations) -> Iterator[Judgement]:
     """Each declared instance runs as a systemd service that nothing keeps restarting."""
@@ -86,9 +87,9 @@ def _unit(name: str, unit: VllmUnit | None) -> Judgement:
 @check(
     "vllm.ready",
     remedy=SERVED,
-    applies=_serves,
+    applies=serves,
     skipped=NOT_SERVED,
-    consequence_of=("vllm.installed", *START_CAUSES, "vllm.start", "vllm.service"),
+    consequence_of=("vllm.installed", "vllm.model-files", *START_CAUSES, "vllm.start", "vllm.service"),
 )
 def ready(found: VllmHealth, want: Expectations) -> Iterator[Judgement]:
     """Each declared instance answers its health question.

@@ -192,7 +192,7 @@ def _on_slice(subject: str, mig: str, want: Expectations) -> Iterator[Judgement]
         yield Judgement(subject, Verdict.WARN, observed, expected, origin=origin, remedy=remedy)
 
 
-@check("vllm.start", remedy=LOOK, consequence_of=(*INSTALLED, *START_CAUSES))
+@check("vllm.start", remedy=LOOK, consequence_of=(*INSTALLED, "vllm.model-files", *START_CAUSES))
 def came_up(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
     """The last start came as far as serving, or another check tells why not.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from qwenhost.expectations.declared import Declared
 from qwenhost.facts import registry
+from qwenhost.facts.model_files import files_source
 from qwenhost.facts.vllm import health_sources
 from qwenhost.facts.vllm_metrics import metrics_sources
 from qwenhost.records.source import Source
@@ -15,6 +16,14 @@ def standing_sources() -> tuple[Source, ...]:
 
 
 def sources_of(declared: Declared) -> tuple[Source, ...]:
-    """Return what is read on a host: the standing sources, health and counts of each declared service."""
-    ports = [instance.port for instance in declared.serving.instances] if declared.serving else []
-    return (*standing_sources(), *health_sources(ports), *metrics_sources(ports))
+    """Return what is read on a host: the standing sources, and what a declared service adds to them."""
+    serving = declared.serving
+    if serving is None:
+        return standing_sources()
+    ports = [instance.port for instance in serving.instances]
+    return (
+        *standing_sources(),
+        *health_sources(ports),
+        *metrics_sources(ports),
+        files_source(serving.model_path),
+    )

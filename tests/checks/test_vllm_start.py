@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -173,16 +174,30 @@ INSTALLED = Capture(
     '{"/proc/version": "x", "/opt/qwenhost/vllm/e/.complete": "vllm==0.32.0", "/opt/qwenhost/vllm/current@": "e"}',
 )
 CONFIG = Capture("vllm-config", "ok", '{"/proc/version": "x", "/etc/qwenhost/vllm/chat.yaml": "{}"}')
+FILES = Capture("model-files:/models/q", "ok", "96 1764720000.1234567890 w.safetensors\n")
+LOOK = {
+    "schema": 1,
+    "path": "/models/q",
+    "at": "2026-12-01T08:00:00Z",
+    "files": {"w.safetensors": {"bytes": 96, "mtime_ns": 1764720000123456789, "sha256": "0"}},
+}
+VERIFIED = Capture(
+    "model-records",
+    "ok",
+    json.dumps({"/proc/version": "x", "/var/lib/qwenhost/models/models-q.json": json.dumps(LOOK)}),
+)
+IN_PLACE = (INSTALLED, CONFIG, FILES, VERIFIED)
+"""What the role puts on a host before anything starts."""
 
 
 def test_a_service_that_answers_needs_no_log() -> None:
-    assert loud(INSTALLED, CONFIG, units("active"), HEALTHY, want=SERVED) == {}
+    assert loud(*IN_PLACE, units("active"), HEALTHY, want=SERVED) == {}
     assert the("vllm.kv-cache-fit", units("active"), HEALTHY, want=SERVED).verdict is Verdict.PASS
 
 
 def test_one_that_is_down_is_a_consequence_of_the_cause() -> None:
     failed = journal("ValueError: max_num_seqs (512) exceeds available Mamba cache blocks (130).", ENDED)
-    down = (INSTALLED, CONFIG, failed, units("failed", "exit-code", 4), REFUSED)
+    down = (*IN_PLACE, failed, units("failed", "exit-code", 4), REFUSED)
     assert loud(*down, want=SERVED) == {"vllm.mamba-blocks": "fail"}
     finding = the("vllm.mamba-blocks", *down, want=SERVED)
     assert (finding.subject, finding.remedy.kind, finding.remedy.role) == ("vllm@chat", "role", "vllm_service")
@@ -193,7 +208,7 @@ def test_before_the_first_install_there_is_nothing_to_tell() -> None:
     bare = UNITS.partition("\n\n")[0] + "\n"
     before = (Capture("vllm-units", "ok", bare), Capture("vllm-journal", "ok", ""), REFUSED)
     alarms = {f.check: f.verdict for f in found(*before, want=SERVED) if f.verdict is Verdict.UNKNOWN}
-    assert set(alarms) == {"vllm.installed", "vllm.config"}, "the test leaves these two out"
+    assert set(alarms) == {"vllm.installed", "vllm.config", "vllm.model-files"}, "the test leaves these out"
     assert the("vllm.start", *before, want=SERVED).observed == "not started yet"
 
 

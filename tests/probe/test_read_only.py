@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from qwenhost.facts.model_files import files_source
 from qwenhost.facts.vllm import health_sources
 from qwenhost.records.source import Source
 from qwenhost.workflows.asked import standing_sources
@@ -33,6 +34,7 @@ READ_ONLY = [
     r"(cat|ls|stat|readlink|findmnt)( [^>|;&]+)+",
     r"ldconfig -p",
     r"find( /\S+)+( -(xdev|maxdepth \d|name \S+|path \S+|xtype d|readable|o)| [()!])+",
+    r"find -L /[\w./-]+ -maxdepth 1 -type f -printf [%\\\w@ ]+",
     r"/opt/qwenhost/vllm/current/bin/(vllm|python) .*--version",
 ]
 """Whole commands that read. One that is not here has to be looked at before it is added."""
@@ -46,7 +48,7 @@ CHANGING = re.compile(
 
 def sources() -> tuple[Source, ...]:
     """Return everything that may be read on a host."""
-    return (*standing_sources(), *health_sources([8000]))
+    return (*standing_sources(), *health_sources([8000]), files_source("/srv/models/qwen3.5-27b"))
 
 
 def commands() -> list[Source]:
