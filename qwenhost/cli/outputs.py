@@ -27,6 +27,8 @@ class Outputs:
     html: str | None = None
     prometheus: str | None = None
     strict: bool = False
+    tool: str = "qwenhost doctor"
+    """Named in JUnit."""
 
     def __post_init__(self) -> None:
         if len(self.on_stdout) > 1:
@@ -43,13 +45,17 @@ class Outputs:
         return tuple((name, path) for name, path in forms if path is not None)
 
     def write(self, reports: Sequence[HostReport], again: str) -> None:
-        """Write every form; `again` is the command that would run the roles. Raises QwenhostError."""
-        for name, path in self._wanted():
-            _put(str(path), self._rendered(name, reports, again))
+        """Write every form, or text; `again` is the command that would run the roles. Raises QwenhostError."""
+        self.write_forms(reports, again)
         if not self.on_stdout:
             from qwenhost.reports import text
 
             text.write(reports, sys.stdout, again=again)
+
+    def write_forms(self, reports: Sequence[HostReport], again: str = "") -> None:
+        """Write the forms for programs. Raises QwenhostError."""
+        for name, path in self._wanted():
+            _put(str(path), self._rendered(name, reports, again))
 
     def _rendered(self, form: str, reports: Sequence[HostReport], again: str) -> str:
         if form == "json":
@@ -59,7 +65,7 @@ class Outputs:
         if form == "junit":
             from qwenhost.reports import junit
 
-            return junit.render(reports, strict=self.strict)
+            return junit.render(reports, strict=self.strict, tool=self.tool)
         if form == "html":
             from qwenhost.reports import page
 

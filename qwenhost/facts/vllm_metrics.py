@@ -40,6 +40,8 @@ class Metrics:
     finished: int | None
     prompts_asked: int | None
     prompts_hit: int | None
+    kv_usage: float | None
+    """Share of the KV cache that requests hold, 0 to 1; of several engines the sum."""
     config: Mapping[str, str]
     """Labels of cache_config_info, such as block_size and kv_cache_max_concurrency."""
 
@@ -97,5 +99,6 @@ def _metrics(sums: Mapping[str, float], config: Mapping[str, str]) -> Metrics:
         finished=count("request_success"),
         prompts_asked=count("prefix_cache_queries", "gpu_prefix_cache_queries"),
         prompts_hit=count("prefix_cache_hits", "gpu_prefix_cache_hits"),
+        kv_usage=sums.get("kv_cache_usage_perc"),
         config=config,
     )

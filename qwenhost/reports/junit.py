@@ -20,10 +20,10 @@ NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 REACHED = "examined"
 
 
-def render(reports: Sequence[HostReport], *, strict: bool = False) -> str:
-    """Return the document."""
+def render(reports: Sequence[HostReport], *, strict: bool = False, tool: str = "qwenhost doctor") -> str:
+    """Return the document; `tool` names it."""
     suites = [_suite(report, strict) for report in reports]
-    root = ET.Element("testsuites", {"name": "qwenhost doctor", **_totals(suites)})
+    root = ET.Element("testsuites", {"name": tool, **_totals(suites)})
     root.extend(suites)
     ET.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from qwenhost.expectations.declared import Declared, read_declared
-from qwenhost.records.desired import Serving
+from qwenhost.expectations.smoke_tables import Expected, known_answers
+from qwenhost.records.desired import Serving, VllmInstance
 from qwenhost.records.errors import HostUnreachable, QwenhostError
 from qwenhost.records.finding import Finding, HostReport
 from qwenhost.records.host import Host
-from qwenhost.workflows.requests import Fetch, Response
-from qwenhost.workflows.smoke import EXPECT, QUESTION, answer_text, smoke
+from qwenhost.workflows.promised import promise_of
+from qwenhost.workflows.requests import Response
+from qwenhost.workflows.smoke.run import smoke
+from qwenhost.workflows.smoke.service import Service, Unanswered, text_of
 
 KEY_FILE = "/etc/qwenhost/vllm/api_key"
 """Written by the role vllm_service, readable by root alone."""
@@ -36,37 +39,61 @@ class HostFetch:
         self, method: str, path: str, headers: Mapping[str, str], body: str, timeout_seconds: float
     ) -> Response:
         """Send one request."""
+        return _response(self._send({**self._request(method, path, headers, timeout_seconds), "body": body}))
+
+    def burst(
+        self, path: str, headers: Mapping[str, str], bodies: Sequence[str], timeout_seconds: float
+    ) -> tuple[Response | OSError, ...]:
+        """Send all bodies in one act; the host sends them at the same time."""
+        request = self._request("POST", path, headers, timeout_seconds)
+        answers = self._send({**request, "bodies": list(bodies)})["answers"]
+        return tuple(OSError(answer["error"]) if "error" in answer else _response(answer) for answer in answers)
+
+    def _request(
+        self, method: str, path: str, headers: Mapping[str, str], timeout_seconds: float
+    ) -> dict[str, Any]:
         plain = {name: value for name, value in headers.items() if KEY_ON_HOST not in value}
-        answer = self._send(
-            {
-                "base_url": self._base_url,
-                "method": method,
-                "path": path,
-                "headers": plain,
-                "body": body,
-                "timeout_seconds": timeout_seconds,
-                "bearer_file": KEY_FILE if len(plain) < len(headers) else "",
-            }
-        )
-        found = {str(name).lower(): str(value) for name, value in answer["headers"].items()}
-        return Response(int(answer["status"]), found, str(answer["body"]))
+        return {
+            "base_url": self._base_url,
+            "method": method,
+            "path": path,
+            "headers": plain,
+            "timeout_seconds": timeout_seconds,
+            "bearer_file": KEY_FILE if len(plain) < len(headers) else "",
+        }
 
 
-def fetches(declared: Declared, send: SendHttp) -> Iterator[tuple[str, Fetch]]:
-    """Yield name and fetch of every declared instance."""
-    for instance in declared.serving.instances if declared.serving else ():
-        yield instance.name, HostFetch(f"http://127.0.0.1:{instance.port}", send)
+def _response(answer: Mapping[str, Any]) -> Response:
+    found = {str(name).lower(): str(value) for name, value in answer["headers"].items()}
+    times = (float(answer.get(name, 0)) for name in ("first_seconds", "seconds"))
+    return Response(int(answer["status"]), found, str(answer["body"]), *times)
+
+
+def services(
+    declared: Declared, send: SendHttp, answers: Sequence[Expected] | None = None
+) -> Iterator[tuple[str, Service]]:
+    """Yield name and service of every declared instance."""
+    serving = declared.serving
+    for instance in serving.instances if serving else ():
+        if serving:
+            service = _service(serving, instance, send)
+            service.answers, service.promise = answers or known_answers(), promise_of(declared, serving, instance)
+            yield instance.name, service
+
+
+def _service(serving: Serving, instance: VllmInstance, send: SendHttp) -> Service:
+    fetch = HostFetch(f"http://127.0.0.1:{instance.port}", send)
+    return Service(fetch, KEY_ON_HOST, serving.model_name)
 
 
 def smoke_instances(
-    declared: Declared, send: SendHttp, question: str = QUESTION, expect: str = EXPECT
+    declared: Declared, send: SendHttp, answers: Sequence[Expected] | None = None, full: bool = False
 ) -> tuple[Finding, ...]:
     """Smoke-test every declared instance."""
-    model = declared.serving.model_name if declared.serving else ""
     return tuple(
         finding
-        for name, fetch in fetches(declared, send)
-        for finding in smoke(f"vllm@{name}", KEY_ON_HOST, model, question=question, expect=expect, fetch=fetch)
+        for name, service in services(declared, send, answers)
+        for finding in smoke(service, f"vllm@{name}", full=full)
     )
 
 
@@ -79,24 +106,28 @@ def over_ssh(host: Host) -> SendHttp:
 
 def ask(host: Host, serving: Serving, instance: str, question: str) -> str:
     """Return a served model's answer. Raises OSError when none comes."""
-    ports = {one.name: one.port for one in serving.instances}
-    if instance and instance not in ports:
-        raise QwenhostError(f"{host.name}: no instance {instance}", hint=f"declared: {', '.join(ports)}")
-    port = ports[instance] if instance else serving.instances[0].port
-    fetch = HostFetch(f"http://127.0.0.1:{port}", over_ssh(host))
-    return answer_text(fetch, KEY_ON_HOST, serving.model_name, question)
+    by_name = {one.name: one for one in serving.instances}
+    if instance and instance not in by_name:
+        raise QwenhostError(f"{host.name}: no instance {instance}", hint=f"declared: {', '.join(by_name)}")
+    chosen = by_name[instance] if instance else serving.instances[0]
+    try:
+        return text_of(_service(serving, chosen, over_ssh(host)).answer(question))
+    except Unanswered as refusal:
+        raise OSError(f"{refusal.seen.observed}: {refusal.seen.evidence}") from refusal
 
 
-def smoke_hosts(hosts: Sequence[Host], question: str = QUESTION, expect: str = EXPECT) -> tuple[HostReport, ...]:
+def smoke_hosts(
+    hosts: Sequence[Host], answers: Sequence[Expected] | None = None, full: bool = False
+) -> tuple[HostReport, ...]:
     """Smoke-test the declared instances of hosts, one host after the other."""
-    return tuple(_smoke_host(host, question, expect) for host in hosts)
+    return tuple(_smoke_host(host, answers, full) for host in hosts)
 
 
-def _smoke_host(host: Host, question: str, expect: str) -> HostReport:
+def _smoke_host(host: Host, answers: Sequence[Expected] | None, full: bool) -> HostReport:
     declared = read_declared(host.variables, host=host.name, where=host.origin)
     if declared.serving is None:
         return HostReport(host.name, "", (), notes={"smoke": "nothing is declared to be served"})
     try:
-        return HostReport(host.name, "", smoke_instances(declared, over_ssh(host), question, expect))
+        return HostReport(host.name, "", smoke_instances(declared, over_ssh(host), answers, full))
     except HostUnreachable as error:
         return HostReport(host.name, "", (), error=str(error), hint=error.hint)

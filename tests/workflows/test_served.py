@@ -7,7 +7,7 @@ from typing import Any
 
 from qwenhost.expectations.declared import read_declared
 from qwenhost.records.finding import Verdict
-from qwenhost.workflows.served import KEY_FILE, KEY_ON_HOST, HostFetch, fetches, smoke_instances
+from qwenhost.workflows.served import KEY_FILE, KEY_ON_HOST, HostFetch, services, smoke_instances
 
 DECLARED = {
     "qwenhost_vllm": {
@@ -63,7 +63,7 @@ def test_the_answer_comes_back_with_plain_names() -> None:
 def test_every_declared_instance_is_asked_at_its_port() -> None:
     host = Host(503, "loading")
     declared = read_declared(DECLARED, host="h1", where="test")
-    assert [name for name, _ in fetches(declared, host)] == ["a", "b"]
+    assert [name for name, _ in services(declared, host)] == ["a", "b"]
     findings = smoke_instances(declared, host)
     assert {finding.subject for finding in findings} == {"vllm@a", "vllm@b"}
     assert {request["base_url"] for request in host.requests} == {"http://127.0.0.1:8000", "http://127.0.0.1:8001"}

@@ -18,18 +18,20 @@ from qwenhost.workflows.served import smoke_instances
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """Returns the findings; fails the host unless every one of them passes."""
+    """Returns the findings; fails the host where one of them fails or could not be seen."""
 
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask every instance of one host."""
         super().run(tmp, task_vars)
-        self.validate_argument_spec({})
+        _, arguments = self.validate_argument_spec({"full": {"type": "bool", "default": False}})
         variables = task_vars or {}
         try:
             declared = declared_of(self._templar, variables)
-            findings = smoke_instances(declared, lambda request: self._send(request, variables))
+            findings = smoke_instances(
+                declared, lambda request: self._send(request, variables), full=arguments["full"]
+            )
         except QwenhostError as error:
             raise AnsibleActionFail(f"{error} ({error.hint})" if error.hint else str(error)) from error
         report = [finding_part(finding) for finding in findings]
@@ -43,6 +45,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
 
 def _failure(findings: tuple[Finding, ...]) -> dict[str, Any]:
-    bad = [finding for finding in findings if finding.verdict is not Verdict.PASS]
+    bad = [finding for finding in findings if finding.verdict in (Verdict.FAIL, Verdict.UNKNOWN)]
     told = "; ".join(f"{finding.check} {finding.subject}: {finding.observed}" for finding in bad)
     return {"failed": True, "msg": told} if bad else {}

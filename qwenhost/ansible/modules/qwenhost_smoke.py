@@ -3,11 +3,17 @@
 DOCUMENTATION = r"""
 ---
 module: qwenhost_smoke
-short_description: Ask every declared vLLM instance of a host a question and check the answer
+short_description: Ask every declared vLLM instance of a host questions and check the answers
 description:
-  - Health, served name, a completion with a content check, streaming, refusal of a wrong key, metrics.
+  - Health, served name, a right answer, streaming, thinking, limits, refusal of a wrong key, metrics.
   - The requests run on the host, over loopback; the API key is read there and never leaves it.
-options: {}
+options:
+  full:
+    description: >-
+      Also ask what loads the service for a while: longest context, a burst of requests, tool calls, structured
+      output, prefix cache, bad input.
+    type: bool
+    default: false
 author: qwenhost
 """
 
