@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each
 from qwenhost.facts.cuda_errors import CudaErrors
+from qwenhost.facts.drained import Drained
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.mig import MigInstances
 from qwenhost.records.desired import Expectations, MigLayout
@@ -16,6 +17,8 @@ from qwenhost.records.finding import Verdict, by_hand, by_reboot, by_role
 HOST = "host"
 
 _ROLE = by_role("gpu_partitions")
+
+_RESET = by_reboot("Stop what uses the GPU and reset it (nvidia-smi -i GPU -r), or reboot.")
 
 
 def _managed(want: Expectations) -> bool:
@@ -47,13 +50,15 @@ def _mode(gpu: Gpu, text: str, want: Expectations) -> Judgement:
     layout = _declared(gpu.index, want)
     if layout and text != ("on" if layout.enabled else "off"):
         wanted = "on" if layout.enabled else "off"
+        if gpu.mig is not None and gpu.mig_pending == layout.enabled:
+            waits = f"{text}, {wanted} after a reset"
+            return Judgement(gpu.subject, Verdict.FAIL, waits, wanted, remedy=_RESET, origin=layout.origin)
         return Judgement(gpu.subject, Verdict.FAIL, text, wanted, origin=layout.origin)
     if text == "unsupported":
         return skip(gpu.subject, "no MIG")
     if gpu.mig_pending is not None and gpu.mig_pending != gpu.mig:
         waits = f"{text}, {'on' if gpu.mig_pending else 'off'} after a reset"
-        reset = by_reboot("Stop what uses the GPU and reset it, or reboot.")
-        return Judgement(gpu.subject, Verdict.WARN, waits, "no change pending", remedy=reset)
+        return Judgement(gpu.subject, Verdict.WARN, waits, "no change pending", remedy=_RESET)
     if text == "on" and layout is None:
         return note(gpu.subject, "on", expected="not declared")
     return Judgement(gpu.subject, Verdict.PASS, text, text)
@@ -120,6 +125,19 @@ def _layout(declared: MigLayout, instances: MigInstances) -> Judgement:
 
 def _counted(profiles: Counter[str]) -> str:
     return ", ".join(f"{name} x{times}" for name, times in sorted(profiles.items())) or "none"
+
+
+@check("mig.drained", remedy=_ROLE, applies=_managed, skipped="partitions are not declared")
+def drained(left: Drained) -> Iterator[Judgement]:
+    """Services that were stopped for partitioning run again.
+
+    A run that was killed between the stop and the start leaves metrics, persistence mode or the model
+    itself off, and nothing on the host starts them before the next boot.
+    """
+    for unit in left.units:
+        yield Judgement(unit, Verdict.FAIL, "stopped by an interrupted run", "running")
+    if not left.units:
+        yield Judgement(HOST, Verdict.PASS, "none is stopped", "none")
 
 
 @check(

@@ -40,6 +40,7 @@ def resolve(
         hugepages=pools,
         kernel_args=kernel_args(wanted, declared.kernel_args, pools, numa_nodes),
         mig=_layouts(declared, gpus),
+        drain=declared.drain,
         driver_version=declared.driver_version,
         driver=declared.driver,
         driver_floor=floor.version if floor and needs_driver else "",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from qwenhost.expectations.gpu_services import gpu_services
 from qwenhost.records.desired import Expectations, Serving, Setting, VllmInstance
 
 NO_NODE = -1
@@ -47,6 +48,8 @@ def role_settings(want: Expectations, live_sysctl: Mapping[str, str], placement:
             {"gpu": layout.gpu, "mig": layout.enabled, "instances": list(layout.profiles)}
             for layout in want.mig or ()
         ],
+        "gpu_partitions_services": gpu_services() if want.mig else [],
+        "gpu_partitions_drain": want.drain,
         **(_serving_settings(want.serving, placement) if want.serving else {}),
     }
 

@@ -10,10 +10,12 @@ from typing import Any
 
 import pynvml
 
+from qwenhost.hands import drain
 from qwenhost.hands import mig_board as board
 from qwenhost.hands.answer import Refused, outcome
 from qwenhost.hands.mig_layout import Placed, Wanted, place, read_layout
-from qwenhost.hands.nvml import Deadline, doing, holders, session
+from qwenhost.hands.nvml import Deadline, doing, held_by, named, session
+from qwenhost.hands.systemd import unit_of
 
 TIMEOUT_SECONDS = 120
 ATTEMPTS = 5
@@ -21,22 +23,38 @@ ATTEMPTS = 5
 
 
 def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
-    """Bring {"layout": [{"gpu", "mig", "instances"}], "timeout_seconds"} into force. Raises Refused."""
-    layout = read_layout(request)
-    deadline = Deadline(float(request.get("timeout_seconds", TIMEOUT_SECONDS)))
-    with session(deadline):
+    """Bring {"layout": [{"gpu", "mig", "instances"}], "timeout_seconds", "services", "drain"} into force.
+
+    With `drain`, those of `services` that run are stopped meanwhile. Raises Refused.
+    """
+    layout, services = read_layout(request), drain.read_services(request)
+    seconds = float(request.get("timeout_seconds", TIMEOUT_SECONDS))
+    with session(Deadline(seconds)):
         before = [_state(wanted) for wanted in layout]
         after = [board.wanted_line(wanted) for wanted in layout]
         changing = [wanted for each, wanted in enumerate(layout) if before[each] != after[each]]
         _refuse_impossible(changing)
-        if check:
-            return outcome(before, after)
-        _refuse_held(changing)
-        switched = [wanted.gpu for wanted in changing if _clear_and_switch(wanted)]
+        known = drain.running(services) if changing else []
+        _refuse_held(changing, known, bool(request.get("drain")))
+    stopping = known if request.get("drain") else []
+    now, then = drain.lines(stopping)
+    if check:
+        return outcome(before + now, after + then)
+    with drain.stopped(stopping, services):
+        pending = _change(changing, Deadline(seconds)) if changing else []
+    with session(Deadline(seconds)):
+        return outcome(before + now, [_state(wanted) for wanted in layout] + then, _reboot_reason(pending))
+
+
+def _change(layout: list[Wanted], deadline: Deadline) -> list[int]:
+    """Bring GPUs into their layout once nobody holds them; return those whose mode waits for a reboot."""
+    with session(deadline):
+        _wait_released(layout, deadline)
+        switched = [wanted.gpu for wanted in layout if _clear_and_switch(wanted)]
     with session(deadline):  # the switch reset the GPU: handles of before may be stale
-        pending = [wanted.gpu for wanted in changing if not _in_mode(wanted)]
-        _populate([wanted for wanted in changing if wanted.gpu not in pending], switched, deadline)
-        return outcome(before, [_state(wanted) for wanted in layout], _reboot_reason(pending))
+        pending = [wanted.gpu for wanted in layout if not _in_mode(wanted)]
+        _populate([wanted for wanted in layout if wanted.gpu not in pending], switched, deadline)
+    return pending
 
 
 def current(timeout_seconds: float = TIMEOUT_SECONDS) -> list[dict[str, Any]]:
@@ -69,17 +87,43 @@ def _refuse_impossible(layout: list[Wanted]) -> None:
                 place(wanted, board.profiles(handle))
 
 
-def _refuse_held(layout: list[Wanted]) -> None:
-    held = []
-    for wanted in layout:
-        with doing("gpu {}: reading its processes".format(wanted.gpu)):
-            handle = board.device(wanted.gpu)
-            devices = [handle, *(one for _, one in board.mig_handles(handle))]
-            pids = sorted({pid for one in devices for pid in holders(one)})
-        if pids:
-            held.append("gpu {} is held by process {}".format(wanted.gpu, ", ".join(pids)))
-    if held:
-        raise Refused("; ".join(held))
+def _refuse_held(layout: list[Wanted], known: list[str], draining: bool) -> None:
+    """Raise Refused, with names, for GPUs held by others than the services that will be stopped."""
+    units = {pid: unit_of(pid) for wanted in layout for pid in _pids(wanted)}
+    told = [
+        "gpu {} is held by process {}".format(wanted.gpu, ", ".join(_told(pid, units[pid]) for pid in pids))
+        for wanted in layout
+        if (pids := [pid for pid in _pids(wanted) if not (draining and units[pid] in known)])
+    ]
+    if told and set(units.values()) <= set(known):
+        told.append("with qwenhost_drain: true these services are stopped meanwhile")
+    if told:
+        raise Refused("; ".join(told))
+
+
+def _told(pid: int, unit: str) -> str:
+    return "{} of {}".format(named(pid), unit) if unit else named(pid)
+
+
+def _pids(wanted: Wanted) -> list[int]:
+    with doing("gpu {}: reading its processes".format(wanted.gpu)):
+        handle = board.device(wanted.gpu)
+        devices = [handle, *(one for _, one in board.mig_handles(handle))]
+        return sorted({pid for one in devices for pid in held_by(one)})
+
+
+def _wait_released(layout: list[Wanted], deadline: Deadline) -> None:
+    """Wait for what was stopped: a process that ended gives its GPU back a little later. Raises Refused."""
+    while True:
+        held = [
+            "gpu {} is still held by process {}".format(wanted.gpu, ", ".join(map(named, pids)))
+            for wanted in layout
+            if (pids := _pids(wanted))
+        ]
+        if not held:
+            return
+        if not deadline.pause():
+            raise Refused("; ".join(held))
 
 
 def _clear_and_switch(wanted: Wanted) -> bool:

@@ -14,7 +14,12 @@ from qwenhost.hands.nvml import supported, text
 
 COMPUTE_OF_SLICES = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
 """NVML_COMPUTE_INSTANCE_PROFILE_n_SLICE of the compute instance that covers n slices; source: nvml.h."""
-ATTRIBUTES = {7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 13: "-me", 14: "-me", 15: "+me.all"}
+ATTRIBUTES = {
+    **dict.fromkeys((7, 8), "+me"),
+    **dict.fromkeys((10, 11, 12, 17), "+gfx"),
+    **dict.fromkeys((13, 14), "-me"),
+    **dict.fromkeys((15, 16), "+me.all"),
+}
 """Name suffix of a NVML_GPU_INSTANCE_PROFILE constant; source: nvml.h, nvidia-smi mig -lgip."""
 MEMORY_SLICES = 8
 MIB_PER_GIB = 1024

@@ -82,6 +82,11 @@ def text(value: Any) -> str:
 
 def holders(device: Any) -> list[str]:
     """Return the processes on a GPU or MIG device, such as "4242 (python3)"."""
+    return [named(pid) for pid in held_by(device)]
+
+
+def held_by(device: Any) -> list[int]:
+    """Return the processes on a GPU or MIG device by number."""
     kinds = (
         ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"),
         ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2"),
@@ -91,10 +96,11 @@ def holders(device: Any) -> list[str]:
         answers = (supported(getattr(pynvml, name), device) for name in names)
         found = next((answer for answer in answers if answer is not None), None)
         pids.update(process.pid for process in found or ())
-    return [_named(pid) for pid in sorted(pids)]
+    return sorted(pids)
 
 
-def _named(pid: int) -> str:
+def named(pid: int) -> str:
+    """Return a process as "4242 (python3)"."""
     try:
         return "{} ({})".format(pid, kernel.read(kernel.path_of("proc", str(pid), "comm")))
     except OSError:

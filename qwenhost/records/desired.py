@@ -138,6 +138,8 @@ class Expectations:
     hugepages: tuple[HugepagePool, ...] = ()
     mig: tuple[MigLayout, ...] | None = None
     """None: partitioning is not managed here."""
+    drain: bool = False
+    """Services known to hold a GPU may be stopped while it is partitioned."""
     ecc: bool | None = None
     """Whether ECC should be on; None: as the product has it by default."""
     driver_version: str = ""

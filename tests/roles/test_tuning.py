@@ -22,13 +22,6 @@ TUNING = {
     "host_tuning_transparent_hugepages": "madvise",
     "host_tuning_limits": {"memlock": "unlimited", "nofile": 1048576},
 }
-HANDS_DOUBLE = """
-from ansible.plugins.action import ActionBase
-
-class ActionModule(ActionBase):
-    def run(self, tmp=None, task_vars=None):
-        return {"changed": False, "reboot_required": True, "reason": "MIG mode of gpu 0 waits"}
-"""
 SETTINGS = {
     "proc/sys/net/ipv4/tcp_rmem": "4096\t131072\t6291456\n",
     "proc/sys/vm/swappiness": "60\n",
@@ -94,18 +87,6 @@ def test_nothing_is_done_for_no_layout(root: Path) -> None:
     assert played.status == 0, played.output
     assert played.changed == ()
     assert not any("Partition" in task for task in played.tasks)
-
-
-@pytest.mark.slow
-def test_a_pending_mode_is_refused_in_one_line(root: Path) -> None:
-    (root / "action").mkdir()
-    (root / "action/qwenhost_hands.py").write_text(HANDS_DOUBLE)
-    plugins = f"{root / 'action'}:{ROOT / 'qwenhost/ansible/action'}"
-    off = {"gpu_partitions_layout": [{"gpu": 0, "mig": False, "instances": []}]}
-    local = ("-c", "local", "-e", f"ansible_python_interpreter={sys.executable}")
-    played = run_role(root, "gpu_partitions", off, "localhost,", *local, ANSIBLE_ACTION_PLUGINS=plugins)
-    assert played.status == 2, played.output
-    assert "MIG mode of gpu 0 waits. Reboot the host, or allow it with qwenhost_reboot=true." in played.output
 
 
 def test_kernel_settings_are_written_in_the_form_of_sysctl() -> None:

@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct { unsigned profile, start, size; } Place;
 
-static const unsigned IDS[] = {19, 20, 15, 14, 9, 5, 0};
+static const unsigned IDS[] = {19, 20, 21, 15, 14, 9, 5, 6, 0};  /* 21 and 6: of A30 */
 #define PROFILES (sizeof IDS / sizeof *IDS)
 
 static int profile_of(unsigned id, Profile *out)
