@@ -73,6 +73,13 @@ def stopped(units: list[str], services: list[Service]) -> Iterator[None]:
         raise Refused("; ".join(told))
 
 
+def refresh(units: list[str]) -> None:
+    """Restart those of the units that are installed. Raises Refused."""
+    for unit in units:
+        if systemd.call("list-unit-files", "--no-legend", unit).strip():
+            systemd.call("restart", unit)
+
+
 def _start(units: list[str], services: list[Service]) -> list[str]:
     """Start units, the last that was stopped first; note and return what does not start."""
     waited = [unit for unit in units if any(one.waits and fnmatch(unit, one.unit) for one in services)]

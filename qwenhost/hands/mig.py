@@ -23,9 +23,9 @@ ATTEMPTS = 5
 
 
 def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
-    """Bring {"layout": [{"gpu", "mig", "instances"}], "timeout_seconds", "services", "drain"} into force.
-
-    With `drain`, those of `services` that run are stopped meanwhile. Raises Refused.
+    """Bring {"layout": [{"gpu", "mig", "instances"}], "timeout_seconds", "services", "drain", "refresh"} into
+    force. With `drain`, those of `services` that run are stopped meanwhile; units of `refresh` are restarted after
+    a change, where they are installed. Raises Refused.
     """
     layout, services = read_layout(request), drain.read_services(request)
     seconds = float(request.get("timeout_seconds", TIMEOUT_SECONDS))
@@ -42,6 +42,7 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
         return outcome(before + now, after + then)
     with drain.stopped(stopping, services):
         pending = _change(changing, Deadline(seconds)) if changing else []
+        drain.refresh(request.get("refresh", []) if changing else [])
     with session(Deadline(seconds)):
         return outcome(before + now, [_state(wanted) for wanted in layout] + then, _reboot_reason(pending))
 

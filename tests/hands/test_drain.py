@@ -22,6 +22,8 @@ cd "$QWENHOST_ROOT/units"
 shift
 for unit; do :; done
 case $1 in
+  list-unit-files) [ "$unit" != nvidia-cdi-refresh.service ] || echo "$unit static -" ;;
+  restart) echo "restart $unit" >> ../calls ;;
   list-units) ls -d $unit 2>/dev/null | sed 's/$/ loaded active running/' ;;
   stop) echo "stop $unit" >> ../calls; rm "$unit"
         ! grep -q "$unit" ../proc/4242/cgroup ||
@@ -171,6 +173,14 @@ def test_what_an_interrupted_run_stopped_runs_again(host: Host, drain: bool) -> 
     assert host.running == set(RUNNING)
     assert not host.record.exists()
     assert host.mig(*HALVES, drain=drain).answer["changed"] is False
+
+
+def test_what_describes_the_gpus_to_containers_looks_again_after_a_change(host: Host) -> None:
+    layout = [{"gpu": 1, "mig": True, "instances": ["7g.80gb"]}]
+    request = {"layout": layout, "refresh": ["nvidia-cdi-refresh.service", "absent.service"]}
+    for _ in range(2):  # unchanged the second time
+        assert host.ask("mig", request).status == 0
+    assert host.calls == ["restart nvidia-cdi-refresh.service"]
 
 
 def test_a_record_that_nobody_can_read_stops_the_run(host: Host) -> None:
