@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from qwenhost.records.finding import Finding, Verdict
 from qwenhost.records.plan import Plan, Step
 
-ROLE_ORDER = ("host_tuning", "gpu_partitions", "vllm_service")
-"""Pages before services take memory, partitions before the service that runs on them."""
+ROLE_ORDER = ("gpu_driver", "host_tuning", "gpu_partitions", "vllm_service")
+"""The driver before all that asks it, pages before services take memory, partitions before what runs on them."""
 
 
 def make_plan(findings: Iterable[Finding]) -> Plan:

@@ -27,7 +27,7 @@ _UPDATE = by_hand("Install a driver of a supported branch that is new enough, th
     remedy=by_hand("Install the driver for the running kernel and load it: modprobe nvidia says why it does not."),
     consequence_of=(
         *("driver.secure-boot", "driver.dkms", "driver.nouveau", "driver.module-for-kernel"),
-        *("pcie.bars", "gpu.on-bus", "gpu.gsp"),
+        *("driver.installed", "pcie.bars", "gpu.on-bus", "gpu.gsp"),
     ),
 )
 def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from qwenhost.checks.declare import Judgement, check, note, skip
 from qwenhost.facts.driver import DriverAnswer
+from qwenhost.facts.driver_files import DriverFiles
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.facts.kernels import InstalledKernels, Kernel, RunningKernel
 from qwenhost.facts.module_build import DkmsModule, DkmsModules, ModuleFile, ModuleLog
 from qwenhost.facts.pci import PciDevices
 from qwenhost.facts.secure_boot import SecureBoot
-from qwenhost.records.finding import Verdict, by_hand
+from qwenhost.records.desired import Expectations
+from qwenhost.records.finding import Verdict, by_hand, by_reboot, by_role
 
 HOST = "host"
 
 _LOADED = ("ok", "mismatch", "gpu lost", "no gpu", "hangs")
 """Answers that only a loaded module gives."""
+
+
+_OWN_SIGNER = re.compile(r"DKMS module signing key|Secure Boot Module Signature key")
+"""How DKMS and Ubuntu's shim name the key that a host made for itself."""
 
 
 def _loaded(answer: DriverAnswer | None) -> bool:
@@ -37,11 +45,13 @@ def secure_boot(
     log: ModuleLog | None,
     file: ModuleFile | None,
     answer: DriverAnswer | None,
+    want: Expectations,
 ) -> Iterator[Judgement]:
     """The kernel accepts the module's signature.
 
     With Secure Boot on, a module that was built on the host and signed with no enrolled key is refused:
-    the driver is installed, and is not there.
+    the driver is installed, and is not there. So no driver is installed by a role before a module that this
+    host built and signed has been loaded.
     """
     events = kernel.of("key-rejected") if kernel else ()
     lines = [*(event.text for event in events), *(log.rejections if log else ())]
@@ -51,6 +61,8 @@ def secure_boot(
         yield Judgement(HOST, verdict, "a module was rejected", "accepted", evidence=lines[-1])
     elif on and file and not file.signer:
         yield Judgement(HOST, verdict, "Secure Boot is on, the module is not signed", "signed", evidence=file.path)
+    elif on and want.driver and not (_loaded(answer) and file and _OWN_SIGNER.search(file.signer)):
+        yield Judgement(HOST, Verdict.FAIL, "Secure Boot is on, no enrolled key of this host was seen", "enrolled")
     elif on is False:
         yield Judgement(HOST, Verdict.PASS, "Secure Boot is off")
     elif kernel is not None:
@@ -63,6 +75,7 @@ def secure_boot(
         "Read make.log under /var/lib/dkms/nvidia; install the kernel's headers (linux-headers or kernel-devel of"
         " that release) or a driver that supports the kernel, then: sudo dkms autoinstall -k RELEASE."
     ),
+    consequence_of=("driver.installed",),
 )
 def dkms(modules: DkmsModules | None, log: ModuleLog | None, answer: DriverAnswer | None) -> Iterator[Judgement]:
     """DKMS could build the driver's module.
@@ -97,7 +110,7 @@ def _dkms_row(module: DkmsModule, rows: tuple[DkmsModule, ...], answer: DriverAn
 @check(
     "driver.module-for-kernel",
     remedy=by_hand("Install the driver's module for the running kernel, or boot a kernel that has one."),
-    consequence_of=("driver.dkms",),
+    consequence_of=("driver.dkms", "driver.installed"),
 )
 def module_for_kernel(
     installed: InstalledKernels,
@@ -105,6 +118,7 @@ def module_for_kernel(
     answer: DriverAnswer | None,
     modules: DkmsModules | None,
     log: ModuleLog | None,
+    want: Expectations,
 ) -> Iterator[Judgement]:
     """The kernel that runs, and the one that boots next, have the driver's module.
 
@@ -119,14 +133,21 @@ def module_for_kernel(
         yield Judgement(mine.release, Verdict.PASS, "runs, has the module", evidence=mine.module)
     elif _loaded(answer):
         yield note(running.release, "runs; the module was loaded from elsewhere")
-        return
+        following = following if want.driver else None
     elif not unfit and not any(kernel.module for kernel in installed.kernels):
         yield skip(HOST, "the driver's module is installed for no kernel")
         return
     else:
-        yield Judgement(running.release, Verdict.FAIL, "runs, without an nvidia module", "has one", evidence=unfit)
+        remedy = _BUILT_BY_ROLE if want.driver else None
+        observed = "runs, without an nvidia module"
+        yield Judgement(running.release, Verdict.FAIL, observed, "has one", evidence=unfit, remedy=remedy)
     if following and following.release != running.release:
-        yield _next_boot(following, modules, log)
+        judgement = _next_boot(following, modules, log)
+        asked = want.driver is not None and judgement.verdict is not Verdict.PASS
+        yield replace(judgement, verdict=Verdict.FAIL, remedy=_BUILT_BY_ROLE) if asked else judgement
+
+
+_BUILT_BY_ROLE = by_role("gpu_driver", "Run qwenhost provision: the role gpu_driver has DKMS build it.")
 
 
 def _next_boot(kernel: Kernel, modules: DkmsModules | None, log: ModuleLog | None) -> Judgement:
@@ -145,15 +166,19 @@ def _next_boot(kernel: Kernel, modules: DkmsModules | None, log: ModuleLog | Non
     return Judgement(kernel.release, Verdict.NOTE if told else Verdict.WARN, observed, "has one", remedy=remedy)
 
 
+_REBOOT = by_reboot("Reboot: nouveau is blacklisted, and was loaded before. If it returns, rebuild the initramfs.")
+
+
 @check(
     "driver.nouveau",
     remedy=by_hand(
         "Blacklist nouveau in /etc/modprobe.d (blacklist nouveau; options nouveau modeset=0), build the initramfs"
         " anew (update-initramfs -u, or dracut -f), and reboot."
     ),
+    consequence_of=("driver.installed", "driver.configured"),
 )
 def nouveau(
-    pci: PciDevices | None, kernel: KernelEvents | None, answer: DriverAnswer | None
+    pci: PciDevices | None, kernel: KernelEvents | None, answer: DriverAnswer | None, files: DriverFiles | None
 ) -> Iterator[Judgement]:
     """No other driver holds the GPUs.
 
@@ -161,8 +186,10 @@ def nouveau(
     on the way to a virtual machine (vfio-pci) is meant to be held.
     """
     held = [device for device in pci.gpus if device.driver in ("nouveau", "nvidiafb")] if pci else []
+    remedy = _REBOOT if files and files.nouveau_off else None
     for device in held:
-        yield Judgement(f"gpu {device.bus_id}", Verdict.FAIL, f"held by {device.driver}", "nvidia")
+        subject = f"gpu {device.bus_id}"
+        yield Judgement(subject, Verdict.FAIL, f"held by {device.driver}", "nvidia", remedy=remedy)
     told = kernel.of("other-driver") if kernel else ()
     if told and not held:
         verdict = Verdict.NOTE if _loaded(answer) else Verdict.FAIL

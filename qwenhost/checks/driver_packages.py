@@ -10,14 +10,15 @@ from qwenhost.facts.driver import DriverVersions
 from qwenhost.facts.module_build import ModuleFile
 from qwenhost.facts.packages import PackageLocks, Packages
 from qwenhost.facts.reboot import RebootRequest
-from qwenhost.records.finding import Verdict, by_hand, by_reboot
+from qwenhost.records.desired import Expectations
+from qwenhost.records.finding import Verdict, by_hand, by_reboot, by_role
 from qwenhost.records.versions import agree
 
 HOST = "host"
 
 
-@check("driver.pinned", consequence_of=("driver.versions-agree",))
-def pinned(packages: Packages, locks: PackageLocks | None) -> Iterator[Judgement]:
+@check("driver.pinned", consequence_of=("driver.versions-agree", "driver.installed"))
+def pinned(packages: Packages, locks: PackageLocks | None, want: Expectations) -> Iterator[Judgement]:
     """Nothing upgrades the driver unasked.
 
     An upgrade replaces the libraries below the loaded module: whatever starts after it fails until the
@@ -25,6 +26,9 @@ def pinned(packages: Packages, locks: PackageLocks | None) -> Iterator[Judgement
     """
     if not packages.driver:
         yield skip(HOST, "the driver is not from packages: no upgrade moves it")
+    elif want.driver and not packages.held:
+        role = by_role("gpu_driver", "Run qwenhost provision: the role gpu_driver holds them.")
+        yield Judgement(HOST, Verdict.FAIL, "not held", "held", origin=want.driver.origin, remedy=role)
     elif packages.held or (locks and locks.locked):
         yield Judgement(HOST, Verdict.PASS, "held" if packages.held else locks.locked if locks else "")
     elif locks:

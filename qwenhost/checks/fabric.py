@@ -58,7 +58,7 @@ def needed(pci: PciDevices | None, manager: FabricManager | None, want: Expectat
 @check(
     "fabric.running",
     remedy=by_hand("Install nvidia-fabricmanager of the driver's exact version; enable and start its service."),
-    consequence_of=("fabric.version",),
+    consequence_of=("fabric.version", "driver.installed"),
 )
 def running(
     pci: PciDevices | None, manager: FabricManager | None, errors: CudaErrors | None, want: Expectations
@@ -86,7 +86,7 @@ def running(
     remedy=by_hand(
         "Install nvidia-fabricmanager of the loaded driver's version, and hold both packages together."
     ),
-    consequence_of=DRIVER_ANSWERS,
+    consequence_of=(*DRIVER_ANSWERS, "driver.installed"),
 )
 def version(
     pci: PciDevices | None, manager: FabricManager | None, versions: DriverVersions | None, want: Expectations

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from qwenhost.expectations.drivers import read_driver
 from qwenhost.expectations.kernel_arguments import read_kernel_args
 from qwenhost.expectations.mig_parted import read_partitions
 from qwenhost.expectations.partitions import NOBODY, Partitions, obstacle, parse_layout
@@ -14,7 +15,7 @@ from qwenhost.expectations.profiles import profile_names
 from qwenhost.expectations.reader import Reader, did_you_mean
 from qwenhost.expectations.serving import Gpus, check_serving, read_serving
 from qwenhost.expectations.skus import skus
-from qwenhost.records.desired import MigLayout, Serving, Sku
+from qwenhost.records.desired import Driver, MigLayout, Serving, Sku
 
 PREFIX = "qwenhost_"
 
@@ -60,6 +61,7 @@ class Declared:
     mig_config: MigConfig | None = None
     drain: bool = False
     driver_version: str = ""
+    driver: Driver | None = None
     serving: Serving | None = None
     bridged_pairs: tuple[tuple[int, int], ...] = ()
     ecc: bool | None = None
@@ -85,6 +87,7 @@ def read_declared(
     fields = {READERS[name][0]: READERS[name][1](reader, value) for name, value in mine.items()}
     declared = _with_mig_config(reader, Declared(host=host, **fields))
     _check_partitions(reader, declared)
+    _check_drivers(reader, declared)
     if declared.serving is not None:
         check_serving(reader, declared.serving, Gpus(declared.gpus, declared.layout_of))
     return declared
@@ -182,7 +185,7 @@ def _drain(reader: Reader, value: Any) -> bool:
     return reader.switch("qwenhost_drain", value)
 
 
-def _driver(reader: Reader, value: Any) -> str:
+def _driver_version(reader: Reader, value: Any) -> str:
     return reader.version("qwenhost_driver_version", value)
 
 
@@ -207,12 +210,20 @@ READERS: Mapping[str, tuple[str, Callable[[Reader, Any], Any]]] = {
     "qwenhost_mig": ("mig", _mig),
     MIG_CONFIG: ("mig_config", _mig_config),
     "qwenhost_drain": ("drain", _drain),
-    "qwenhost_driver_version": ("driver_version", _driver),
+    "qwenhost_driver_version": ("driver_version", _driver_version),
+    "qwenhost_driver": ("driver", read_driver),
     "qwenhost_nvlink_pairs": ("bridged_pairs", _pairs),
     "qwenhost_ecc": ("ecc", _ecc),
     "qwenhost_vllm": ("serving", read_serving),
 }
 """Variable -> field of Declared, and how it is read."""
+
+
+def _check_drivers(reader: Reader, declared: Declared) -> None:
+    """Refuse two versions."""
+    wanted, verified = declared.driver, declared.driver_version
+    if wanted and verified and wanted.version != verified:
+        reader.refuse("qwenhost_driver_version", f"{verified}, where qwenhost_driver installs {wanted.version}")
 
 
 LAYOUT_HINT = "an instance needs its own compute and memory slices; data/mig has the profiles of each board"

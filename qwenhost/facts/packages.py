@@ -66,10 +66,15 @@ class Package:
     held: bool = False
 
     @property
+    def carried(self) -> str:
+        """The driver version that its own version begins with, empty for another kind of version."""
+        found = re.match(rf"(?:\d+:)?({PATTERN})(?=$|[-+~.])", self.version)
+        return found[1] if found else ""
+
+    @property
     def driver(self) -> str:
         """The driver version that it carries, empty for a package that is no part of the driver."""
-        found = re.match(rf"(?:\d+:)?({PATTERN})(?=$|[-+~.])", self.version)
-        return found[1] if found and _DRIVER.fullmatch(self.name) else ""
+        return self.carried if _DRIVER.fullmatch(self.name) else ""
 
     @property
     def top(self) -> bool:

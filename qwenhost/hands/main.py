@@ -15,6 +15,8 @@ ACTS = {
     "thp": "thp:run",
     "hugepages": "hugepages:run",
     "kernel-args": "grub:run",
+    "driver": "driver:run",
+    "driver-look": "driver:look",
     "mig": "mig:run",
     "wait-gpu": "wait_gpu:run",
     "model": "model_files:run",

@@ -7,6 +7,11 @@ PATHS = (
     "etc/security/limits.d/90-qwenhost.conf",
     "etc/default/grub.d/90-qwenhost.cfg",
     "etc/tmpfiles.d/qwenhost-*.conf",
+    "etc/apt/sources.list.d/qwenhost-driver.sources",
+    "etc/apt/preferences.d/90-qwenhost-driver",
+    "etc/apt/apt.conf.d/52qwenhost-driver-upgrades",
+    "etc/modprobe.d/qwenhost-driver.conf",
+    "etc/systemd/system/nvidia-persistenced.service.d/qwenhost.conf",
     "etc/qwenhost/**",
     "etc/systemd/system/qwenhost-*.service",
     "etc/systemd/system/vllm@.service",
@@ -18,7 +23,7 @@ PATHS = (
     "var/lib/qwenhost/vllm/*.applied",
 )
 """Globs below the root. Installed environments and models are kept: they are large, and nothing reads them
-without the configuration."""
+without the configuration. The driver's packages stay: another driver is a transaction and a reboot of its own."""
 
 UNITS = ("vllm@*.service", "qwenhost-*.service")
 

@@ -11,6 +11,7 @@ from qwenhost.checks.declare import checks
 from qwenhost.checks.engine import examine
 from qwenhost.expectations import settings
 from qwenhost.expectations.declared import Declared, read_declared
+from qwenhost.expectations.driver_settings import driver_settings
 from qwenhost.expectations.resolve import resolve
 from qwenhost.expectations.skus import skus
 from qwenhost.records.bundle import Bundle
@@ -109,7 +110,10 @@ def expectations_on(host: Host | None) -> Expectations:
 def role_settings(bundle: Bundle, declared: Declared) -> dict[str, Any]:
     """Return the arguments of all roles for the host that a bundle is from."""
     want = expectations_of(bundle, declared)
-    return settings.role_settings(want, observed.sysctl(bundle), observed.placement(bundle))
+    return {
+        **settings.role_settings(want, observed.sysctl(bundle), observed.placement(bundle)),
+        **driver_settings(want.driver, observed.driver_place(bundle)),
+    }
 
 
 def _declared(host: Host | None, name: str, profile: str = "") -> Declared:

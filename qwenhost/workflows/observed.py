@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
+from qwenhost.expectations.driver_settings import BuildKernel, DriverPlace
 from qwenhost.expectations.settings import Placement
 from qwenhost.facts import registry
+from qwenhost.facts.driver_files import DriverFiles
 from qwenhost.facts.gpus import Gpus
+from qwenhost.facts.kernels import InstalledKernels, RunningKernel
 from qwenhost.facts.mig import MigInstances
 from qwenhost.facts.numa import NumaNodes
 from qwenhost.facts.pci import PciDevices
@@ -62,6 +65,24 @@ def _node_of_gpu(bundle: Bundle) -> dict[int, int]:
         if gpu.index is not None and node is not None:
             found[gpu.index] = node
     return found
+
+
+def driver_place(bundle: Bundle) -> DriverPlace:
+    """Return what a driver's packages depend on."""
+    files, devices = fact_of(bundle, DriverFiles), fact_of(bundle, PciDevices)
+    return DriverPlace(
+        files.distribution if files else "", bool(devices and devices.switches), _build_kernels(bundle)
+    )
+
+
+def _build_kernels(bundle: Bundle) -> tuple[BuildKernel, ...]:
+    """Return the kernel that runs and the one that boots next, those of them that are installed here."""
+    installed, running = fact_of(bundle, InstalledKernels), fact_of(bundle, RunningKernel)
+    if installed is None or running is None:
+        return ()
+    found = (installed.of(running.release), installed.next_boot(running.release))
+    bootable = {kernel.release: kernel for kernel in found if kernel and kernel.bootable}
+    return tuple(BuildKernel(kernel.release, kernel.headers) for kernel in bootable.values())
 
 
 def fact_of(bundle: Bundle, fact: type[Fact]) -> Fact | None:

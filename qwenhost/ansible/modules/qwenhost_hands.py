@@ -15,19 +15,23 @@ options:
       - V(thp) sets the mode of transparent huge pages.
       - V(hugepages) sizes pools of huge pages, of the host or of a NUMA node.
       - V(kernel-args) has GRUB give the kernel arguments at the next boot.
+      - V(driver) installs the GPU driver's packages in one transaction, holds them, has the module built.
+      - V(driver-look) tells whether a source has the driver, and changes nothing.
       - V(mig) sets the MIG mode of GPUs and creates their instances.
       - V(wait-gpu) waits until GPUs, or MIG instances, have free memory.
       - V(model) verifies the files of a model, and keeps their sums.
       - V(http) sends one request to a service on the host's loopback.
     type: str
     required: true
-    choices: [sysctl, thp, hugepages, kernel-args, mig, wait-gpu, model, http]
+    choices: [sysctl, thp, hugepages, kernel-args, driver, driver-look, mig, wait-gpu, model, http]
   request:
     description:
       - "V(sysctl): C(values), a map of kernel settings to their values."
       - "V(thp): C(mode), one of always, madvise and never."
       - "V(hugepages): C(pools), a list of C(node) (-1 for the whole host), C(size_kib) and C(pages)."
       - "V(kernel-args): C(args), a list of words; none takes out what an earlier run wrote."
+      - "V(driver) and V(driver-look): C(version), C(packages), C(kernels), a list of C(release) and C(headers);
+        C(source) with C(uri) and one of C(key), C(key_url) and C(trusted)."
       - "V(mig): C(layout), a list of C(gpu), C(mig) and C(instances); C(timeout_seconds)."
       - "V(wait-gpu): C(gpus), indices or UUIDs; C(free_fraction) of their memory; C(timeout_seconds)."
       - "V(model): C(path), the model's folder."

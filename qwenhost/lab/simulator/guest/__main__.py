@@ -28,6 +28,12 @@ def _dmesg(arguments: list[str]) -> int:
     return dmesg.main(arguments)
 
 
+def _installed(arguments: list[str]) -> int:
+    from . import installed
+
+    return installed.main(arguments)
+
+
 def _smi(arguments: list[str]) -> int:
     from .smi import main
 
@@ -36,6 +42,7 @@ def _smi(arguments: list[str]) -> int:
 
 PROGRAMS: dict[str, Callable[[list[str]], int]] = {
     "power-on": _power_on,
+    "installed": _installed,
     "watch": _service("watch"),
     "nv-fabricmanager": _service("fabric_manager"),
     "nvidia-persistenced": _service("persistence_daemon"),

@@ -9,7 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import faultlog, state
+from . import faultlog, installed, state
 
 BINDS: tuple[tuple[str, str], ...] = (
     ("pci", "/sys/bus/pci/devices"),
@@ -111,6 +111,7 @@ def main() -> int:
     home = state.folder()
     with state.change() as values:
         cold_start(values)
+        installed.load_module(values, home)
         for entry in faultlog.journal().values():
             values.update(entry["set"])
     if (home / "defaults").exists():
