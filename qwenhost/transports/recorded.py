@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from qwenhost.facts.registry import sources
 from qwenhost.records.bundle import Bundle, Capture, from_json
 from qwenhost.records.errors import QwenhostError
+from qwenhost.records.literals import Gist
 from qwenhost.records.source import Source
 from qwenhost.transports.excerpts import MIB, Excerpt, tamed
 from qwenhost.transports.opening import Document, documents
@@ -17,6 +18,9 @@ from qwenhost.transports.unpacking import Ledger
 
 LIMIT_KEPT_BYTES = 64 * MIB
 """Recognised texts together; they and what is parsed from them stay in memory."""
+
+LARGE = 64 * 1024
+"""Characters; below, the expressions themselves are faster than finding out what they need."""
 
 LIMIT_NAMES = 200
 """Files that were not recognised; a home folder given by mistake has thousands."""
@@ -96,11 +100,19 @@ def _captures(document: Document, text: str) -> Iterator[Capture]:
     if "\0" in body:
         body = _without_zeros(body)
     tame = tamed(body)
-    for source in sources() if body else ():
+    for source in _possible(body) if body else ():
         if source.looks_like.startswith(r"\A") and source.recognises(body):
             yield _capture(source, body, origin, document.excerpt)
         elif source.recognises(tame):
             yield _capture(source, tame, origin, document.excerpt)
+
+
+def _possible(text: str) -> Sequence[Source]:
+    """Return the sources that `text` may be from, by the words that their forms need."""
+    if len(text) <= LARGE:
+        return sources()
+    gist = Gist(text)
+    return [source for source in sources() if gist.may_match(source.looks_like)]
 
 
 def _section(piece: str) -> tuple[str, str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from pathlib import Path
 
 import pytest
 
 from qwenhost.facts.registry import sources
-from qwenhost.records import source as records
-from qwenhost.records.literals import needed
-from qwenhost.records.source import recorded
+from qwenhost.records import source
+from qwenhost.records.literals import Gist, needed
+from qwenhost.transports import recorded
 from tests.checks.conftest import HEALTHY
 
 
@@ -34,14 +34,35 @@ def test_needed(pattern: str, literals: tuple[str, ...]) -> None:
     assert needed(pattern) == literals
 
 
-def test_large_texts_are_recognised_as_small_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "text", "possible"),
+    [
+        (r"^hca\d+ port \d+ ==> ", "of hca7 port 3\n", False),
+        (r"^hca\d+ port \d+ ==> ", "hca7 port 3 ==> up\n", True),
+        (r"^Error 80[24]\b", "an Error 7\n", False),
+        (r"^Error 80[24]\b", "Error 805\n", True),  # digits are alike here; the expression itself decides
+        (r"one\ntwo", "two\none\n", True),
+        (r"one\n+two", "one\n", False),
+        (r"(?:lo: \d|eth\d).*UP", "eth9: DOWN\n", False),
+        (r"(?:lo: \d|eth\d).*UP", "eth9: UP\n", True),
+        (r"\d", "", True),
+    ],
+)
+def test_what_may_match(pattern: str, text: str, possible: bool) -> None:
+    assert Gist(text).may_match(pattern) is possible
+
+
+def test_what_is_recognised_may_match() -> None:
     texts = [path.read_text() for path in sorted(HEALTHY.iterdir())]
-    plain = {source.name: [source.recognises(text) for text in texts] for source in sources()}
-    monkeypatch.setattr(records, "LARGE", 0)
-    assert {source.name: [source.recognises(text) for text in texts] for source in sources()} == plain
-    assert any(any(found) for found in plain.values())
+    for text in texts:
+        gist = Gist(text)
+        recognised = [form for form in sources() if form.recognises(text)]
+        assert all(gist.may_match(form.looks_like) for form in recognised)
+    assert any(form.recognises(text) for form in sources() for text in texts)
 
 
-def test_a_large_text_without_the_literal_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(re, "search", None)
-    assert not recorded("x", looks_like=r"^\s*Sought: \d").recognises("a line\n" * records.LARGE)
+def test_a_large_text_without_the_literal_is_not_searched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "large.txt").write_text("a line\n" * recorded.LARGE)
+    monkeypatch.setattr(recorded, "sources", lambda: (source.recorded("x", looks_like=r"^\s*Sought: \d"),))
+    monkeypatch.setattr(source.Source, "recognises", None)
+    assert recorded.read(str(tmp_path)).unrecognised == ("large.txt",)
