@@ -10,7 +10,7 @@ TaskKind = Literal["start", "ok", "changed", "failed", "unreachable", "skipped",
 
 @dataclass(frozen=True)
 class TaskEvent:
-    """One task on one host. `output` is Ansible's own text, with diffs if they were asked for."""
+    """One task on one host. `output` is Ansible's own text of what differs, where it was asked for."""
 
     kind: TaskKind
     host: str

@@ -7,7 +7,7 @@ import shutil
 import sysconfig
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class PlaybookRun:
     unreachable: dict[str, str] = field(default_factory=dict)
     smoke: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     status: str = ""
+    diff: str = ""
+    """What Ansible told of a task's differences, just before its result."""
 
     def note(self, event: TaskEvent, result: Mapping[str, Any], module: str) -> None:
         """Take in one finished task."""
@@ -97,13 +99,23 @@ def _environment(content: Path) -> dict[str, str]:
 
 def _handle(event: Mapping[str, Any], run: PlaybookRun, observe: Observer) -> bool:
     """Turn a runner event into ours; True keeps ansible-runner's own record of it."""
+    if event.get("event") == "runner_on_file_diff":
+        run.diff = _without_heading(str(event.get("stdout", "")))
     task_event = _task_event(event)
     if task_event is not None:
+        if task_event.kind in ("ok", "changed"):
+            task_event, run.diff = replace(task_event, output=run.diff), ""
         data = event.get("event_data", {})
         module = str(data.get("resolved_action") or data.get("task_action", ""))
         run.note(task_event, data.get("res") or {}, module)
         observe(task_event)
     return True
+
+
+def _without_heading(text: str) -> str:
+    """Return the differences in Ansible's text, without the heading of the task and with plain line ends."""
+    lines = text.replace("\r", "").splitlines()
+    return "\n".join(line for line in lines if line and not line.startswith("TASK ["))
 
 
 KINDS: dict[str, TaskKind] = {
@@ -132,7 +144,6 @@ def _task_event(event: Mapping[str, Any]) -> TaskEvent | None:
         task=str(data.get("task", "")),
         role=str(data.get("role", "")),
         message=_message(result),
-        output=str(event.get("stdout", "")),
     )
 
 

@@ -53,6 +53,22 @@ def inventory_of(lab: Lab, folder: Path) -> Path:
     return path
 
 
+def bare_inventory(lab: Lab, folder: Path, **variables: Any) -> Path:
+    """An inventory of a lab's first host, which serves nothing, with variables of its own."""
+    host = {"ansible_host": lab.address(1), **variables}
+    common = f"-o UserKnownHostsFile={lab.folder}/known_hosts -o StrictHostKeyChecking=yes"
+    shared = {
+        "ansible_user": "root",
+        "ansible_ssh_private_key_file": f"{lab.folder}/id_ed25519",
+        "ansible_ssh_common_args": common,
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "qwenhost_sku": "a100-sxm4-80gb",
+    }
+    path = folder / "hosts.yml"
+    path.write_text(json.dumps({"gpu_hosts": {"vars": shared, "hosts": {"lab1": host}}}))
+    return path
+
+
 def changes(done: Command) -> dict[str, list[str]]:
     """Host -> roles that changed something there."""
     return {host["host"]: [change["role"] for change in host["changes"]] for host in done.report["hosts"]}
