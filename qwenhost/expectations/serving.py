@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from qwenhost.expectations.model_source import read_source
 from qwenhost.expectations.models import all_sizes, nearest_sizes
 from qwenhost.expectations.reader import Reader
 from qwenhost.expectations.software import first_vllm_for_qwen35
@@ -40,12 +41,14 @@ def read_serving(reader: Reader, value: Any) -> Serving:
         if needed not in given:
             reader.refuse(f"{KEY}.{needed}", "missing")
     model = reader.mapping(f"{KEY}.model", given["model"])
-    reader.only(f"{KEY}.model", model, {"name", "path"})
+    reader.only(f"{KEY}.model", model, {"name", "path", "source"})
+    path = _model_path(reader, model)
     serving = Serving(
         version=_version(reader, given["version"]),
         package=_package(reader, given.get("package", PACKAGES[0])),
         model_name=_model_name(reader, model),
-        model_path=_model_path(reader, model),
+        model_path=path,
+        model_source=read_source(reader, f"{KEY}.model.source", model.get("source"), path),
         instances=_instances(reader, given["instances"]),
         wheels=str(given.get("wheels") or ""),
         index_url=str(given.get("index_url") or ""),

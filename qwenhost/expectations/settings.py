@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qwenhost.expectations.gpu_services import gpu_services
-from qwenhost.records.desired import Expectations, Serving, Setting, VllmInstance
+from qwenhost.expectations.tuning import tuning_settings
+from qwenhost.records.desired import Expectations, Serving, VllmInstance
 
 NO_NODE = -1
 
@@ -28,22 +29,7 @@ class Placement:
 def role_settings(want: Expectations, live_sysctl: Mapping[str, str], placement: Placement) -> dict[str, Any]:
     """Return every argument of every role; empty values where nothing is declared."""
     return {
-        "host_tuning_sysctl": {
-            setting.key: kept(setting, live_sysctl.get(setting.key)) for setting in want.sysctl
-        },
-        "host_tuning_hugepages": [
-            {"node": pool.node, "size_kib": pool.size_kib, "pages": pool.pages} for pool in want.hugepages
-        ],
-        "host_tuning_transparent_hugepages": want.transparent_hugepages.value
-        if want.transparent_hugepages
-        else "",
-        "host_tuning_kernel_args": [
-            word
-            for setting in want.kernel_args
-            if not want.why_not("kernel-args", setting.key)
-            for word in setting.value.split()
-        ],
-        "host_tuning_limits": {setting.key: setting.value for setting in want.limits},
+        **tuning_settings(want, live_sysctl),
         "gpu_partitions_layout": [
             {"gpu": layout.gpu, "mig": layout.enabled, "instances": list(layout.profiles)}
             for layout in want.mig or ()
@@ -54,15 +40,6 @@ def role_settings(want: Expectations, live_sysctl: Mapping[str, str], placement:
     }
 
 
-def kept(setting: Setting, live: str | None) -> str:
-    """Return the value to set: where only raising is wanted, each larger number that is live stays."""
-    wanted, found = setting.value.split(), (live or "").split()
-    numeric = len(wanted) == len(found) and all(token.isdigit() for token in (*wanted, *found))
-    if not (setting.raise_only and numeric):
-        return setting.value
-    return " ".join(str(max(int(one), int(other))) for one, other in zip(wanted, found, strict=True))
-
-
 def _serving_settings(serving: Serving, placement: Placement) -> dict[str, Any]:
     return {
         "vllm_service_package": serving.package,
@@ -71,6 +48,7 @@ def _serving_settings(serving: Serving, placement: Placement) -> dict[str, Any]:
         "vllm_service_index_url": serving.index_url,
         "vllm_service_model_path": serving.model_path,
         "vllm_service_model_name": serving.model_name,
+        "vllm_service_model_source": dict(serving.model_source),
         "vllm_service_environment": dict(serving.environment),
         "vllm_service_instances": [_instance(instance, serving, placement) for instance in serving.instances],
     }

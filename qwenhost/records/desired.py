@@ -100,6 +100,8 @@ class Serving:
     model_name: str
     model_path: str
     instances: tuple[VllmInstance, ...]
+    model_source: Mapping[str, str] = field(default_factory=dict)
+    """{"url"}, {"hub", "revision"} or {"controller"}: where it comes from; empty: it is on the host."""
     wheels: str = ""
     index_url: str = ""
     api_key_file: str = ""
@@ -133,6 +135,13 @@ class Expectations:
     sysctl: tuple[Setting, ...] = ()
     transparent_hugepages: Setting | None = None
     limits: tuple[Setting, ...] = ()
+    governor: Setting | None = None
+    swap: Setting | None = None
+    """Its value is "off"; None: swap is not managed here."""
+    shm: Setting | None = None
+    """Size of /dev/shm in bytes."""
+    nvidia_options: tuple[Setting, ...] = ()
+    """Options of the nvidia module by name, such as NVreg_EnableStreamMemOPs."""
     kernel_args: tuple[Setting, ...] = ()
     """Each value is one argument, or several that belong side by side."""
     hugepages: tuple[HugepagePool, ...] = ()

@@ -8,7 +8,8 @@ import pytest
 
 from qwenhost.expectations.declared import read_declared
 from qwenhost.expectations.resolve import resolve
-from qwenhost.expectations.settings import Placement, kept, role_settings
+from qwenhost.expectations.settings import Placement, role_settings
+from qwenhost.expectations.tuning import kept
 from qwenhost.records.desired import Setting
 from qwenhost.records.errors import QwenhostError
 
@@ -21,6 +22,7 @@ def vllm(*instances: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"qwenhost_vllm": {"version": "0.32.0", "model": model, "instances": list(instances), **changes}}
 
 
+MODEL = {"name": "qwen3.5-27b", "path": "/srv/models/qwen3.5-27b"}
 ONE = {"name": "a", "gpus": [0, 1], "port": 8000}
 MIG = {"qwenhost_mig": {0: "3g.40gb x2"}}
 
@@ -34,6 +36,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"qwenhost_sysctl": {"net.core.rmem_max": {}}}, "neither text"),
     ({"qwenhost_hugepages": {"4M": 1}}, "unknown"),
     ({"qwenhost_hugepages": {"2M": {}}}, "names no NUMA node"),
+    ({"qwenhost_kernel_args": "iommu=pt"}, "no list"),
+    ({"qwenhost_kernel_args": ["iommu=pt quiet"]}, "no single kernel argument"),
+    ({"qwenhost_kernel_args": ["a=$(reboot)"]}, "no single kernel argument"),
+    ({"qwenhost_kernel_args": ["iommu=pt", "iommu=off"]}, "iommu stands twice"),
+    ({"qwenhost_kernel_args": ["hugepages=4"]}, "pages are declared as pools"),
+    ({"qwenhost_swap": True}, "is not off"),
+    ({"qwenhost_shm": "half"}, "no size"),
+    ({"qwenhost_shm": "8M"}, "less than 64M"),
+    ({"qwenhost_nvidia_options": {"EnableMSI": 1}}, "no option"),
+    ({"qwenhost_nvidia_options": {"NVreg_RmMsg": "a b"}}, "a blank or a quote"),
     ({"qwenhost_driver_version": "new"}, "no version"),
     ({"qwenhost_ecc": "off"}, "neither true nor false"),
     (BOARD | {"qwenhost_mig": {0: "4g.40gb x2"}}, "at most 1 fit"),
@@ -53,6 +65,15 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (BOARD | MIG | vllm({"name": "a", "mig": "0:0", "args": {"tensor-parallel-size": 2}}), "MIG"),
     (BOARD | MIG | vllm({"name": "a", "gpus": [0]}), "partitioned"),
     (vllm({"name": "a"}), "either gpus or mig"),
+    (vllm(ONE, model=MODEL | {"source": {}}), "source: names 0 sources"),
+    (vllm(ONE, model=MODEL | {"source": {"url": "http://m/x", "hub": "Qwen/x"}}), "source: names 2 sources"),
+    (vllm(ONE, model=MODEL | {"source": {"url": "m.example.net/x"}}), "no http(s) URL"),
+    (vllm(ONE, model=MODEL | {"source": {"url": "https://me:secret@m/x"}}), "no http(s) URL"),
+    (vllm(ONE, model=MODEL | {"source": {"hub": "Qwen/Qwen3.5-27B"}}), "revision: goes with hub"),
+    (vllm(ONE, model=MODEL | {"source": {"hub": "Qwen/Qwen3.5-27B", "revision": "main"}}), "no commit"),
+    (vllm(ONE, model=MODEL | {"source": {"hub": "Qwen3.5-27B", "revision": "0" * 40}}), "no repository"),
+    (vllm(ONE, model=MODEL | {"source": {"controller": "models/q"}}), "no absolute path"),
+    (vllm(ONE, model=MODEL | {"path": "/q", "source": {"controller": "/q"}}), "needs another path"),
 ]
 
 
