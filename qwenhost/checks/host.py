@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
-from qwenhost.checks.declare import Judgement, check, equal, judged
+from qwenhost.checks.declare import Judgement, check, equal, judged, skip
+from qwenhost.facts.boot_loader import BootLoader
+from qwenhost.facts.cpus import KernelArgs
 from qwenhost.facts.hugepages import WHOLE_HOST, Hugepages, HugepageShortfall
 from qwenhost.facts.sysctl import Sysctl, SysctlAdvice, SysctlFiles
 from qwenhost.facts.transparent_hugepages import TransparentHugepages
 from qwenhost.records.desired import Expectations, HugepagePool, Setting
-from qwenhost.records.finding import Verdict, by_hand, by_role
+from qwenhost.records.finding import Verdict, by_hand, by_reboot, by_role
 
 NO_PROFILE = "no profile is declared (qwenhost_profile, or --profile)"
 
@@ -18,11 +21,20 @@ TCP_BUFFERS = ("net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_rmem", "n
 PAGES_ASKED = "vm.nr_hugepages"
 DEFAULT_PAGE_KIB = 2048
 
+NUMA_BALANCING = "kernel.numa_balancing"
+"""Judged by host.numa-balancing."""
+
 BACKLOGS = ("net.core.netdev_max_backlog", "net.core.somaxconn", "net.ipv4.tcp_max_syn_backlog")
 
 TUNED = by_role("host_tuning")
 
 NO_SUCH_POOL = by_hand("Declare a node and a page size that this host has: see /sys/devices/system/node.")
+
+
+LARGE = "hugepagesz=1G"
+GIB_KIB = 1 << 20
+
+AT_BOOT = by_reboot("Reboot in the next window: the kernel reserves them before memory is fragmented.")
 
 
 def _declares(attribute: str) -> Callable[[Expectations], bool]:
@@ -34,17 +46,43 @@ def _declares(attribute: str) -> Callable[[Expectations], bool]:
     remedy=by_role("host_tuning", "Run qwenhost provision: the role host_tuning reserves them."),
 )
 def hugepages(
-    pools: Hugepages, files: SysctlFiles | None, short: HugepageShortfall | None, want: Expectations
+    pools: Hugepages,
+    files: SysctlFiles | None,
+    short: HugepageShortfall | None,
+    running: KernelArgs | None,
+    loader: BootLoader | None,
+    want: Expectations,
 ) -> Iterator[Judgement]:
     """As many hugepages are reserved as were asked for.
 
     The kernel gives fewer when memory is fragmented and reports no error; programs that count on them then
     fall back to small pages, or fail to start.
     """
+    due = _comes_at_boot(running, loader)
     for pool in want.hugepages:
-        yield _pool(pool, pools)
+        if why_not := want.why_not("hugepages"):
+            yield skip(_place(pool), why_not)
+        else:
+            yield _waiting(pool, pools) if due and pool.size_kib == GIB_KIB else _pool(pool, pools)
     if not want.hugepages:
         yield _asked(pools, files, short)
+
+
+def _comes_at_boot(running: KernelArgs | None, loader: BootLoader | None) -> bool:
+    """Tell whether GRUB has the kernel reserve pages of 1 GiB at the next boot, and not yet in this one."""
+    coming = loader.next_boot if loader else None
+    return bool(running and coming) and LARGE in (coming or ()) and LARGE not in (running.args if running else ())
+
+
+def _waiting(pool: HugepagePool, pools: Hugepages) -> Judgement:
+    """Pages of 1 GiB that a fragmented memory did not give are no failure before the reboot that reserves them."""
+    now = _pool(pool, pools)
+    short = now.verdict is Verdict.FAIL and now.remedy is None
+    return replace(now, verdict=Verdict.WARN, remedy=AT_BOOT) if short else now
+
+
+def _place(pool: HugepagePool) -> str:
+    return f"{'host' if pool.node == WHOLE_HOST else f'node {pool.node}'} {pool.size_kib} KiB"
 
 
 def _pool(pool: HugepagePool, pools: Hugepages) -> Judgement:
@@ -53,7 +91,7 @@ def _pool(pool: HugepagePool, pools: Hugepages) -> Judgement:
     listed = pool.node != WHOLE_HOST and any(node != WHOLE_HOST for node, _ in pools.pages)
     absent = got is None and listed
     return judged(
-        f"{'host' if pool.node == WHOLE_HOST else f'node {pool.node}'} {pool.size_kib} KiB",
+        _place(pool),
         False if absent else None if got is None else got == pool.pages,
         observed="no such pool" if absent else "not seen" if got is None else f"{got} pages",
         expected=f"{pool.pages} pages",
@@ -91,8 +129,10 @@ def transparent_hugepages(now: TransparentHugepages, want: Expectations) -> Iter
 
     `always` lets the kernel compact memory in the middle of an allocation, which stalls pinned buffers.
     """
-    if want.transparent_hugepages:
-        setting = want.transparent_hugepages
+    setting, why_not = want.transparent_hugepages, want.why_not("transparent-hugepages")
+    if why_not:
+        yield skip("host", why_not)
+    elif setting:
         yield equal("host", now.mode, setting.value, origin=setting.origin)
 
 
@@ -102,13 +142,14 @@ def tcp_buffers(now: Sysctl, want: Expectations) -> Iterator[Judgement]:
 
     With the kernel's default of a few MiB, one connection downloads a model at a fraction of the line rate.
     """
-    yield from _settings(now, (setting for setting in want.sysctl if setting.key in TCP_BUFFERS))
+    yield from settings(now, (setting for setting in want.sysctl if setting.key in TCP_BUFFERS), want)
 
 
 @check("host.sysctl", remedy=TUNED, applies=_declares("sysctl"), skipped=NO_PROFILE)
 def sysctl(now: Sysctl, want: Expectations) -> Iterator[Judgement]:
     """The other kernel settings are as the profile and the inventory ask, now and not only in a file."""
-    yield from _settings(now, (setting for setting in want.sysctl if setting.key not in TCP_BUFFERS + BACKLOGS))
+    elsewhere = (*TCP_BUFFERS, *BACKLOGS, NUMA_BALANCING)
+    yield from settings(now, (setting for setting in want.sysctl if setting.key not in elsewhere), want)
 
 
 @check("host.net-backlog", remedy=TUNED)
@@ -119,7 +160,7 @@ def net_backlog(now: Sysctl | None, advice: SysctlAdvice | None, want: Expectati
     """
     wanted = [setting for setting in want.sysctl if setting.key in BACKLOGS]
     seen = now or Sysctl({})
-    yield from _settings(seen, wanted)
+    yield from settings(seen, wanted, want)
     declared = {setting.key for setting in wanted}
     for key in advice.keys if advice else ():
         if key not in declared:
@@ -130,8 +171,12 @@ def net_backlog(now: Sysctl | None, advice: SysctlAdvice | None, want: Expectati
         yield Judgement("host", Verdict.SKIP, observed=NO_PROFILE)
 
 
-def _settings(now: Sysctl, wanted: Iterable[Setting]) -> Iterator[Judgement]:
+def settings(now: Sysctl, wanted: Iterable[Setting], want: Expectations) -> Iterator[Judgement]:
+    """Judge kernel settings one by one; those that cannot be set on this host are skipped with the reason."""
     for setting in wanted:
+        if why_not := want.why_not("sysctl", setting.key):
+            yield skip(setting.key, why_not)
+            continue
         value = now.values.get(setting.key)
         yield judged(
             setting.key,

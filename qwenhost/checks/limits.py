@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged
 from qwenhost.checks.host import NO_PROFILE, TUNED, holds
-from qwenhost.facts.limits import ConfiguredLimits, FileTable, OpenFilesExhausted, ServiceLimits, ShellLimits
+from qwenhost.facts.limits import (
+    ConfiguredLimits,
+    FileTable,
+    LaterLimits,
+    OpenFilesExhausted,
+    ServiceLimits,
+    ShellLimits,
+)
 from qwenhost.records.desired import Expectations, Setting
 from qwenhost.records.finding import Remedy, Verdict, by_hand, by_role
 
@@ -15,13 +22,18 @@ SERVICE = by_role("vllm_service", "Run qwenhost provision: the role vllm_service
 
 @check("host.memlock", remedy=TUNED)
 def memlock(
-    ours: ConfiguredLimits | None, units: ServiceLimits | None, shell: ShellLimits | None, want: Expectations
+    ours: ConfiguredLimits | None,
+    units: ServiceLimits | None,
+    shell: ShellLimits | None,
+    later: LaterLimits | None,
+    want: Expectations,
 ) -> Iterator[Judgement]:
     """Programs may pin as much memory as they need.
 
     NCCL and CUDA pin host buffers; with the login default of a few MiB they fail or go slow ways.
     """
     yield from _limit("memlock", want, ours, units, shell)
+    yield from _overridden("memlock", want, later)
 
 
 @check("host.nofile", remedy=TUNED)
@@ -30,6 +42,7 @@ def nofile(
     units: ServiceLimits | None,
     shell: ShellLimits | None,
     out: OpenFilesExhausted | None,
+    later: LaterLimits | None,
     want: Expectations,
 ) -> Iterator[Judgement]:
     """Programs may open as many files as clients and workers need.
@@ -48,6 +61,7 @@ def nofile(
         )
     if out is None or want.limits:
         yield from _limit("nofile", want, ours, units, shell)
+        yield from _overridden("nofile", want, later)
 
 
 @check("host.file-max", remedy=by_hand("Raise fs.file-max, and find the program that leaks files."))
@@ -64,6 +78,15 @@ def file_max(log: FileTable) -> Iterator[Judgement]:
         expected="never full",
         evidence=log.line,
     )
+
+
+def _overridden(item: str, want: Expectations, later: LaterLimits | None) -> Iterator[Judgement]:
+    """Name what is read after our file and gives everybody, or root, another limit."""
+    setting = next((setting for setting in want.limits if setting.key == item), None)
+    for value, place in later.values.get(item, ()) if later and setting else ():
+        if setting and not holds(setting, value):
+            remedy = by_hand(f"Take the line out of {place.rpartition(':')[0]}: it is read after ours.")
+            yield Judgement(place, Verdict.WARN, value, setting.value, origin=setting.origin, remedy=remedy)
 
 
 def _limit(

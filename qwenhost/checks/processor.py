@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.host import NUMA_BALANCING, TUNED, settings
 from qwenhost.facts.clock import Clock, Container
 from qwenhost.facts.cpus import Cpus, Governors
 from qwenhost.facts.numa import NumaNodes
 from qwenhost.facts.sysctl import Sysctl
+from qwenhost.records.desired import Expectations, Setting
 from qwenhost.records.finding import Verdict, by_hand
 
 ACTIVE = ("intel_pstate", "amd-pstate-epp", "amd_pstate_epp")
@@ -18,7 +20,7 @@ FAST = ("performance", "schedutil", "ondemand")
 
 
 @check("host.governor", remedy=by_hand("Run cpupower frequency-set -g performance, and make it stay with tuned."))
-def governor(now: Governors) -> Iterator[Judgement]:
+def governor(now: Governors, want: Expectations) -> Iterator[Judgement]:
     """The processor's frequency is not held low.
 
     vLLM schedules on the CPU; at a low frequency each token waits longer.
@@ -26,12 +28,32 @@ def governor(now: Governors) -> Iterator[Judgement]:
     if not now.cpus:
         yield skip("host", "the kernel sets no frequency here, as in a virtual machine")
         return
+    if want.governor:
+        yield _declared_governor(now, want.governor, want.why_not("governor"))
+        return
     slow = {name: count for name, count in now.cpus.items() if name not in FAST}
-    observed = ", ".join(f"{name} on {count} CPUs" for name, count in sorted(now.cpus.items()))
+    observed = _governors(now)
     if slow and now.driver in ACTIVE:
         yield note("host", f"{observed} with {now.driver}, which raises the frequency itself")
     else:
         yield judged("host", not slow, observed=observed, expected="performance", otherwise=Verdict.WARN)
+
+
+def _governors(now: Governors) -> str:
+    return ", ".join(f"{name} on {count} CPUs" for name, count in sorted(now.cpus.items()))
+
+
+def _declared_governor(now: Governors, wanted: Setting, why_not: str) -> Judgement:
+    if why_not:
+        return skip("host", why_not)
+    return judged(
+        "host",
+        set(now.cpus) == {wanted.value},
+        observed=_governors(now),
+        expected=wanted.value,
+        origin=wanted.origin,
+        remedy=TUNED,
+    )
 
 
 @check("host.cpu", remedy=by_hand("Write 1 to /sys/devices/system/cpu/cpuN/online, or see who took them offline."))
@@ -47,15 +69,18 @@ def cpu(now: Cpus) -> Iterator[Judgement]:
 
 
 @check("host.numa-balancing", remedy=by_hand("Set kernel.numa_balancing to 0."))
-def numa_balancing(now: Sysctl, nodes: NumaNodes | None) -> Iterator[Judgement]:
+def numa_balancing(now: Sysctl, nodes: NumaNodes | None, want: Expectations) -> Iterator[Judgement]:
     """The kernel does not move memory between NUMA nodes by itself.
 
     Its page faults cost time, and bring nothing to processes that are pinned.
     """
-    value = now.values.get("kernel.numa_balancing")
-    if value is None:
+    value = now.values.get(NUMA_BALANCING)
+    declared = [setting for setting in want.sysctl if setting.key == NUMA_BALANCING]
+    if declared:
+        yield from settings(now, declared, want)
+    elif value is None:
         return
-    if nodes is not None and len(nodes.cpus) == 1:
+    elif nodes is not None and len(nodes.cpus) == 1:
         yield skip("host", "one NUMA node")
     elif value.strip() == "0":
         yield Judgement("host", Verdict.PASS, "off")

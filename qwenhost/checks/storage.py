@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.host import TUNED
 from qwenhost.facts.memory import Memory
 from qwenhost.facts.mounts import Mount, Mounts, SharedMemoryFull
-from qwenhost.records.desired import Expectations
+from qwenhost.records.desired import Expectations, Setting
 from qwenhost.records.finding import Verdict, by_hand
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -31,6 +32,9 @@ def shm(mounts: Mounts | None, full: SharedMemoryFull | None, want: Expectations
     several GPUs then fails to start.
     """
     mount = mounts.at.get(SHM) if mounts else None
+    if want.shm and not full:
+        yield _declared_shm(mount, want.shm, want.why_not("shm"))
+        return
     size = mount.size if mount else None
     several = bool(want.serving and any(len(item.gpus) > 1 for item in want.serving.instances))
     least = SHM_SEVERAL_GPUS if several else CONTAINER_DEFAULT + 1
@@ -42,6 +46,22 @@ def shm(mounts: Mounts | None, full: SharedMemoryFull | None, want: Expectations
         yield judged(
             "host", size >= least, observed=seen, expected=expected, otherwise=Verdict.WARN, evidence=mount.line
         )
+
+
+def _declared_shm(mount: Mount | None, wanted: Setting, why_not: str) -> Judgement:
+    """The kernel counts in pages, and a size that is declared is a whole number of them."""
+    if why_not:
+        return skip("host", why_not)
+    size = mount.size if mount else None
+    return judged(
+        "host",
+        None if size is None else size == int(wanted.value),
+        observed="size not seen" if size is None else f"{size // MIB} MiB",
+        expected=f"{int(wanted.value) // MIB} MiB",
+        evidence=mount.line if mount else "",
+        origin=wanted.origin,
+        remedy=TUNED,
+    )
 
 
 @check("host.disk", remedy=by_hand("Free room: old container images, model revisions and logs; or enlarge it."))
@@ -80,13 +100,16 @@ def _room(path: str, mount: Mount) -> Judgement:
 
 
 @check("host.swap", remedy=by_hand("Find what takes the memory, then run swapoff -a, and swapon -a if wanted."))
-def swap(memory: Memory) -> Iterator[Judgement]:
+def swap(memory: Memory, want: Expectations) -> Iterator[Judgement]:
     """Memory is not swapped out.
 
     A server whose pages are on disk answers in seconds instead of milliseconds.
     """
     if not memory.swap_total:
         yield skip("host", "no swap")
+        return
+    if want.swap:
+        yield _declared_off(memory, want.swap, want.why_not("swap"))
         return
     share = memory.swap_used / memory.swap_total
     short = memory.available is not None and memory.available < memory.total / 20
@@ -95,6 +118,13 @@ def swap(memory: Memory) -> Iterator[Judgement]:
         yield note("host", f"{observed}, memory is not short")
     else:
         yield judged("host", share <= 0.05, observed=observed, expected="none in use", otherwise=Verdict.WARN)
+
+
+def _declared_off(memory: Memory, wanted: Setting, why_not: str) -> Judgement:
+    if why_not:
+        return skip("host", why_not)
+    observed = f"{memory.swap_total / (1 << 20):.1f} GiB of swap"
+    return Judgement("host", Verdict.FAIL, observed, "no swap", origin=wanted.origin, remedy=TUNED)
 
 
 @check("host.memory", remedy=by_hand("Stop what takes the memory, or lower the reserved hugepages."))

@@ -10,12 +10,13 @@ from typing import Any
 from qwenhost.expectations.drivers import read_driver
 from qwenhost.expectations.kernel_arguments import read_kernel_args
 from qwenhost.expectations.mig_parted import read_partitions
+from qwenhost.expectations.opt_in import read_nvidia_options, read_shm, read_swap
 from qwenhost.expectations.partitions import NOBODY, Partitions, obstacle, parse_layout
 from qwenhost.expectations.profiles import profile_names
 from qwenhost.expectations.reader import Reader, did_you_mean
 from qwenhost.expectations.serving import Gpus, check_serving, read_serving
 from qwenhost.expectations.skus import skus
-from qwenhost.records.desired import Driver, MigLayout, Serving, Sku
+from qwenhost.records.desired import Driver, MigLayout, Serving, Setting, Sku
 
 PREFIX = "qwenhost_"
 
@@ -26,7 +27,7 @@ ALL = "all"
 
 MIG_CONFIG = "qwenhost_mig_config"
 
-RUN_SWITCHES = ("qwenhost_force", "qwenhost_reboot", "qwenhost_roles")
+RUN_SWITCHES = ("qwenhost_force", "qwenhost_reboot", "qwenhost_roles", "qwenhost_smoke_full")
 """Variables that steer a run and declare nothing."""
 
 SYSCTL_KEY = re.compile(r"[a-z][\w-]*(\.[\w*-]+)+")
@@ -57,6 +58,9 @@ class Declared:
     sysctl: Mapping[str, str] = field(default_factory=dict)
     hugepages: Mapping[int, int | Mapping[int, int]] = field(default_factory=dict)
     kernel_args: tuple[str, ...] = ()
+    swap: Setting | None = None
+    shm: Setting | None = None
+    nvidia_options: tuple[Setting, ...] = ()
     mig: Partitions | None = None
     mig_config: MigConfig | None = None
     drain: bool = False
@@ -207,6 +211,9 @@ READERS: Mapping[str, tuple[str, Callable[[Reader, Any], Any]]] = {
     "qwenhost_sysctl": ("sysctl", _sysctl),
     "qwenhost_hugepages": ("hugepages", _hugepages),
     "qwenhost_kernel_args": ("kernel_args", read_kernel_args),
+    "qwenhost_swap": ("swap", read_swap),
+    "qwenhost_shm": ("shm", read_shm),
+    "qwenhost_nvidia_options": ("nvidia_options", read_nvidia_options),
     "qwenhost_mig": ("mig", _mig),
     MIG_CONFIG: ("mig_config", _mig_config),
     "qwenhost_drain": ("drain", _drain),

@@ -22,6 +22,7 @@ class Profile:
     limits: tuple[Setting, ...]
     transparent_hugepages: Setting | None
     kernel_args: tuple[Setting, ...] = ()
+    governor: Setting | None = None
 
 
 def profile_names() -> tuple[str, ...]:
@@ -33,19 +34,23 @@ def profile(name: str) -> Profile:
     """Read one profile."""
     path = f"profiles/{name}.yaml"
     raw = table(path)
-    refuse_unknown(path, raw, {"schema", "sysctl", "limits", "transparent_hugepages", "kernel_args"})
-    huge = raw.get("transparent_hugepages")
+    refuse_unknown(path, raw, {"schema", "sysctl", "limits", "transparent_hugepages", "kernel_args", "governor"})
     return Profile(
         name=name,
         sysctl=_settings(path, "sysctl", raw),
         limits=_settings(path, "limits", raw),
-        transparent_hugepages=_setting(path, "", "transparent_hugepages", huge) if huge else None,
+        transparent_hugepages=_single(path, "transparent_hugepages", raw),
         kernel_args=_settings(path, "kernel_args", raw),
+        governor=_single(path, "governor", raw),
     )
 
 
 def _settings(path: str, section: str, raw: Mapping[str, Any]) -> tuple[Setting, ...]:
     return tuple(_setting(path, f"{section}.", key, line) for key, line in raw.get(section, {}).items())
+
+
+def _single(path: str, key: str, raw: Mapping[str, Any]) -> Setting | None:
+    return _setting(path, "", key, raw[key]) if key in raw else None
 
 
 def _setting(path: str, section: str, key: str, line: Mapping[str, Any]) -> Setting:

@@ -24,7 +24,7 @@ _RESCUE = {"single", "recovery", "emergency", "rescue"}
 _OWN_LINE = re.compile(
     r'^GRUB_CMDLINE_LINUX_DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (?P<args>.*)"\s*$', re.MULTILINE
 )
-_STAMP = re.compile(r"^# Written in boot (?P<boot>[0-9a-f-]{36})\s*$", re.MULTILINE)
+STAMP = re.compile(r"^# Written in boot (?P<boot>[0-9a-f-]{36})\s*$", re.MULTILINE)
 _ANEW = re.compile(r"^\s*(?:export\s+)?GRUB_CMDLINE_LINUX_DEFAULT=(?!.*\$\{?GRUB_CMDLINE_LINUX_DEFAULT\b)")
 
 
@@ -50,7 +50,7 @@ def boot_loader(capture: Capture) -> BootLoader:
     files = listing(capture, ANCHOR)
     missing = next((path for path in (MENU, UPDATE) if path not in files and f"{path}!" not in files), "")
     own = files.get(OWN, "")
-    line, stamp = _OWN_LINE.search(own), _STAMP.search(own)
+    line, stamp = _OWN_LINE.search(own), STAMP.search(own)
     return BootLoader(
         missing=missing,
         next_boot=_first_entry(files[MENU]) if MENU in files else None,

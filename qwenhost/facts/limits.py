@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from qwenhost.facts.kernel_lines import KERNEL_LOG, kernel_log
+from qwenhost.facts.keyed import listing
 from qwenhost.facts.registry import parses
 from qwenhost.facts.vllm import UNITS, shown_units
 from qwenhost.records.bundle import Capture, Status
 from qwenhost.records.errors import Unparsable
-from qwenhost.records.source import file, recorded
+from qwenhost.records.source import file, recorded, tree
 
 OWN = "/etc/security/limits.d/90-qwenhost.conf"
 CONFIGURED = file("limits-qwenhost", OWN)
+ANCHOR = "/proc/version"
+LATER = tree("limits-files", ANCHOR, "/etc/security/limits.d/*.conf")
 SHELL = recorded("ulimit", looks_like=r"^(?:open files|max locked memory)\b.*\(")
 
 EXHAUSTED = recorded("open-files-log", looks_like=r"^.*(?:\[Errno 24\]|: Too many open files)")
@@ -38,6 +41,13 @@ class ConfiguredLimits:
 
 
 @dataclass(frozen=True)
+class LaterLimits:
+    """Item -> (value, "file:line") of lines for everybody or root that are read after our file, and so count."""
+
+    values: Mapping[str, tuple[tuple[str, str], ...]]
+
+
+@dataclass(frozen=True)
 class ShellLimits:
     """Item -> value, as `ulimit -a` printed it."""
 
@@ -53,6 +63,18 @@ def configured(capture: Capture) -> ConfiguredLimits:
     if capture.status == "ok" and not found:
         raise Unparsable("no limit in it")
     return ConfiguredLimits(found)
+
+
+@parses(LATER)
+def later(capture: Capture) -> LaterLimits:
+    """Parse the files of limits.d that follow ours by name, as pam_limits(8) reads them."""
+    files = listing(capture, ANCHOR)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for path in sorted(path for path in files if path > OWN and path.endswith(".conf")):
+        for number, line in enumerate(files[path].splitlines(), 1):
+            if match := LINE.match(line):
+                found.setdefault(match["item"], []).append((match["value"], f"{path}:{number}"))
+    return LaterLimits({item: tuple(lines) for item, lines in found.items()})
 
 
 def _size(value: str) -> float:

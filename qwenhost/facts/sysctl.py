@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from qwenhost.facts.keyed import matching
 from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
-from qwenhost.records.source import recorded, tree
+from qwenhost.records.source import Source, recorded, tree
 
 LIVE = tree(
     "sysctl",
@@ -38,10 +38,12 @@ class Sysctl:
     """Key in dotted form -> value as it stands."""
 
     values: Mapping[str, str]
+    complete: bool = False
+    """Whether the kernel's own files were listed, so that what is not there this kernel has not."""
 
     def merge(self, other: Sysctl) -> Sysctl:
         """Add what only the other view has."""
-        return Sysctl({**other.values, **self.values})
+        return Sysctl({**other.values, **self.values}, self.complete or other.complete)
 
 
 @dataclass(frozen=True)
@@ -63,11 +65,18 @@ class SysctlAdvice:
     line: str
 
 
+def declared_source(keys: Iterable[str]) -> Source:
+    """Return a source for settings that an inventory names, which may lie anywhere."""
+    paths = sorted(f"/proc/sys/{key.replace('.', '/')}" for key in keys)
+    return replace(LIVE, name=f"{LIVE.name}:declared", paths=tuple(paths))
+
+
 @parses(LIVE)
 def live(capture: Capture) -> Sysctl:
     """Parse files below /proc/sys."""
     found = {match[1].replace("/", "."): content for match, content in matching(capture, r"/proc/sys/(.+?)")}
-    return _some({key: content for key, content in found.items() if not key.endswith(("@", "!"))})
+    known = {key: content for key, content in found.items() if not key.endswith(("@", "!"))}
+    return replace(_some(known), complete=True)
 
 
 @parses(TEXT, trust=1)

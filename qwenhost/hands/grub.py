@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from typing import Any
 
-from qwenhost.hands import boot_stamp, kernel
+from qwenhost.hands import boot_stamp, command, kernel
 from qwenhost.hands.answer import BadRequest, Refused, outcome
 
 OWN = "etc/default/grub.d/90-qwenhost.cfg"
@@ -94,26 +93,7 @@ def _menu() -> list[str]:
 
 
 def _update() -> None:
-    try:
-        ran = subprocess.run(
-            [kernel.path_of(UPDATE)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={
-                **os.environ,
-                "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                "LC_ALL": "C",
-            },
-            timeout=SECONDS,
-            universal_newlines=True,
-            errors="replace",
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Refused("update-grub: {}".format(error)) from error
-    if ran.returncode != 0:
-        lines = ran.stdout.strip().splitlines() or ["no message"]
-        raise Refused("update-grub ended with {}: {}".format(ran.returncode, lines[-1]))
+    command.call(kernel.path_of(UPDATE), seconds=SECONDS)
 
 
 def _reason(args: list[str]) -> str:

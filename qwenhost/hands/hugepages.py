@@ -9,6 +9,7 @@ from qwenhost.hands import kernel
 from qwenhost.hands.answer import Refused, outcome, why
 
 WHOLE_HOST = -1
+GIB_KIB = 1 << 20
 ATTEMPTS = 3
 """The kernel gives what it finds contiguous; another compaction often finds more."""
 
@@ -27,7 +28,10 @@ class Pool(NamedTuple):
 
 
 def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
-    """Bring {"pools": [{"node", "size_kib", "pages"}]} into force. Raises Refused with what was obtained."""
+    """Bring {"pools": [{"node", "size_kib", "pages"}]} into force. Raises Refused with what was obtained.
+
+    Pages of 1 GiB that "reserved_at_boot" names as the kernel's own business may be short until that boot.
+    """
     pools = [Pool(int(p["node"]), int(p["size_kib"]), int(p["pages"])) for p in request["pools"]]
     files = {pool: _file(pool) for pool in pools}
     before = {pool: _count(pool, files[pool]) for pool in pools}
@@ -36,10 +40,12 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
     if any(before[pool] < pool.pages for pool in pools):
         _compact()
     shrink_first = sorted(pools, key=lambda pool: pool.pages - before[pool])
-    failures = [failure for pool in shrink_first for failure in _resize(pool, files[pool])]
-    if failures:
-        raise Refused("; ".join(failures))
-    return outcome(_lines(before), _lines({pool: _count(pool, files[pool]) for pool in pools}))
+    failures = {pool: failure for pool in shrink_first for failure in _resize(pool, files[pool])}
+    waiting = [pool for pool in failures if request.get("reserved_at_boot") and _comes_at_boot(pool)]
+    if set(failures) - set(waiting):
+        raise Refused("; ".join(failures.values()))
+    after = _lines({pool: _count(pool, files[pool]) for pool in pools})
+    return outcome(_lines(before), after, "; ".join(failures[pool] for pool in waiting))
 
 
 def current() -> list[dict[str, Any]]:
@@ -99,6 +105,12 @@ def _resize(pool: Pool, path: str) -> list[str]:
             return ["{}: cannot be set: {}".format(pool.describe(pool.pages), why(error))]
         obtained = _count(pool, path)
     return [] if obtained == pool.pages else [_shortage(pool, obtained)]
+
+
+def _comes_at_boot(pool: Pool) -> bool:
+    """Tell whether the next boot reserves these pages, and this one was not asked to."""
+    asked = kernel.read(kernel.path_of("proc/cmdline")).split()
+    return pool.size_kib == GIB_KIB and "hugepagesz=1G" not in asked
 
 
 def _shortage(pool: Pool, obtained: int) -> str:

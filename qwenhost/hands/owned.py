@@ -6,6 +6,7 @@ PATHS = (
     "etc/sysctl.d/90-qwenhost.conf",
     "etc/security/limits.d/90-qwenhost.conf",
     "etc/default/grub.d/90-qwenhost.cfg",
+    "etc/modprobe.d/qwenhost-nvidia.conf",
     "etc/tmpfiles.d/qwenhost-*.conf",
     "etc/apt/sources.list.d/qwenhost-driver.sources",
     "etc/apt/preferences.d/90-qwenhost-driver",

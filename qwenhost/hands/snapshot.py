@@ -8,22 +8,25 @@ import glob
 import hashlib
 import os
 import stat
-from typing import Any
+from typing import Any, Sequence
 
-from qwenhost.hands import grub, hugepages, kernel, mig, owned, sysctl, systemd, thp
+from qwenhost.hands import governor, grub, hugepages, kernel, mig, owned, shm, swap, sysctl, systemd, thp
 from qwenhost.hands.answer import Refused
 
 DRIVER_SECONDS = 5
 
 
 def take(keys: list[str]) -> dict[str, Any]:
-    """Return the state, JSON-able: {"files", "sysctl" of `keys`, "thp", "pools", "mig", "units"
-    that run}.
+    """Return the state, JSON-able: {"files", "sysctl" of `keys`, "thp", "governors", "shm", "swaps", "pools",
+    "mig", "units" that run}.
     """
     return {
-        "files": {path: _entry(path) for path in _paths()},
+        "files": files(owned.PATHS),
         "sysctl": sysctl.current(keys),
         "thp": thp.mode(),
+        "governors": governor.current(),
+        "shm": shm.size(),
+        "swaps": swap.current(),
         "pools": hugepages.current(),
         "mig": _mig(),
         "units": systemd.running(*owned.UNITS),
@@ -38,20 +41,25 @@ def restore(state: dict[str, Any], running: list[str]) -> None:
     """
     staying = {unit for unit in running if unit in state["units"] and unit.startswith(owned.ONCE)}
     _stop([unit for unit in running if unit not in staying])
-    _restore_files(state["files"])
+    restore_files(state["files"], owned.PATHS)
     try:
         _restore_live(state)
     finally:
         _start([unit for unit in state["units"] if unit not in staying])
 
 
-def _restore_files(files: dict[str, Any]) -> None:
-    """Make the owned files those of a snapshot: contents, modes, owners; what was not there goes.
+def files(patterns: Sequence[str]) -> dict[str, Any]:
+    """Return the files and links that globs below the root name, with their contents, modes and owners."""
+    return {path: _entry(path) for path in _paths(patterns)}
+
+
+def restore_files(files: dict[str, Any], patterns: Sequence[str]) -> None:
+    """Make the files that the globs name those of a snapshot; what was not there goes.
 
     GRUB's menu, which holds other systems and kernels as well, is made anew. Raises Refused.
     """
     arguments = _current(grub.OWN)
-    for path in _paths():
+    for path in _paths(patterns):
         if path not in files:
             os.unlink(_real(path))
             _drop_empty(os.path.dirname(path))
@@ -66,6 +74,10 @@ def _restore_live(state: dict[str, Any]) -> None:
     """Bring the live settings of a snapshot into force. Raises Refused."""
     sysctl.run({"values": state["sysctl"]})
     hugepages.run({"pools": state["pools"]})
+    governor.restore(state.get("governors", {}))
+    swap.restore(state.get("swaps", []))
+    if state.get("shm"):
+        shm.run({"size_bytes": state["shm"]})
     if state["thp"]:
         thp.run({"mode": state["thp"]})
     if state["mig"]:
@@ -79,6 +91,9 @@ def describe(state: dict[str, Any]) -> list[str]:
         *("{} = {}".format(key, value) for key, value in sorted(state["sysctl"].items())),
         "transparent huge pages {}".format(state["thp"] or "not there"),
         *hugepages.lines(state["pools"]),
+        *governor.lines(state.get("governors", {})),
+        *swap.lines(state.get("swaps", [])),
+        "/dev/shm: {} bytes".format(state.get("shm", 0)),
         *("gpu {gpu}: MIG {mig} {instances}".format(**board) for board in state["mig"]),
         *("unit {} runs".format(unit) for unit in state["units"]),
     ]
@@ -96,11 +111,11 @@ def _start(units: list[str]) -> None:
         systemd.call("start", "--no-block", *units)
 
 
-def _paths() -> list[str]:
+def _paths(patterns: Sequence[str]) -> list[str]:
     """Return the owned files and links that are there, below the root."""
     root = kernel.path_of()
     found = set()
-    for pattern in owned.PATHS:
+    for pattern in patterns:
         for path in glob.glob(os.path.join(glob.escape(root), pattern), recursive=True):
             if os.path.islink(path) or os.path.isfile(path):
                 found.add(os.path.relpath(path, root))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from qwenhost.expectations.declared import Declared
 from qwenhost.facts import registry
 from qwenhost.facts.model_files import files_source
+from qwenhost.facts.sysctl import declared_source
 from qwenhost.facts.vllm import health_sources
 from qwenhost.facts.vllm_metrics import metrics_sources
 from qwenhost.records.source import Source
@@ -16,13 +17,14 @@ def standing_sources() -> tuple[Source, ...]:
 
 
 def sources_of(declared: Declared) -> tuple[Source, ...]:
-    """Return what is read on a host: the standing sources, and what a declared service adds to them."""
-    serving = declared.serving
+    """Return what is read on a host: the standing sources, and what its settings and its service add to them."""
+    serving, settings = declared.serving, (declared_source(declared.sysctl),) if declared.sysctl else ()
     if serving is None:
-        return standing_sources()
+        return (*standing_sources(), *settings)
     ports = [instance.port for instance in serving.instances]
     return (
         *standing_sources(),
+        *settings,
         *health_sources(ports),
         *metrics_sources(ports),
         files_source(serving.model_path),

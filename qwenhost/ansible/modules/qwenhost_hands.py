@@ -14,7 +14,7 @@ options:
       - V(sysctl) sets kernel settings in the running kernel.
       - V(thp) sets the mode of transparent huge pages.
       - V(hugepages) sizes pools of huge pages, of the host or of a NUMA node.
-      - V(kernel-args) has GRUB give the kernel arguments at the next boot.
+      - V(tuning) does these in one act, and has GRUB give the kernel arguments at the next boot.
       - V(driver) installs the GPU driver's packages in one transaction, holds them, has the module built.
       - V(driver-look) tells whether a source has the driver, and changes nothing.
       - V(mig) sets the MIG mode of GPUs and creates their instances.
@@ -23,13 +23,14 @@ options:
       - V(http) sends one request to a service on the host's loopback.
     type: str
     required: true
-    choices: [sysctl, thp, hugepages, kernel-args, driver, driver-look, mig, wait-gpu, model, http]
+    choices: [sysctl, thp, hugepages, tuning, driver, driver-look, mig, wait-gpu, model, http]
   request:
     description:
       - "V(sysctl): C(values), a map of kernel settings to their values."
       - "V(thp): C(mode), one of always, madvise and never."
       - "V(hugepages): C(pools), a list of C(node) (-1 for the whole host), C(size_kib) and C(pages)."
-      - "V(kernel-args): C(args), a list of words; none takes out what an earlier run wrote."
+      - "V(tuning): the requests of V(sysctl), V(thp) and V(hugepages) by these names; C(kernel-args) with
+        C(args), a list of words; C(module-options) with C(options); C(governor), C(swap), C(shm)."
       - "V(driver) and V(driver-look): C(version), C(packages), C(kernels), a list of C(release) and C(headers);
         C(source) with C(uri) and one of C(key), C(key_url) and C(trusted)."
       - "V(mig): C(layout), a list of C(gpu), C(mig) and C(instances); C(timeout_seconds)."

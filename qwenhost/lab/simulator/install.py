@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qwenhost.lab.simulator import boards, build
+from qwenhost.lab.simulator.grub import write_grub
 from qwenhost.lab.simulator.guest import faultlog, power_on, state
 from qwenhost.lab.simulator.kernel_files import write_driver_files, write_kernel_files
 from qwenhost.lab.simulator.pci_tree import write_tree
@@ -34,6 +35,7 @@ def install(root: Path, sku: str, gpus: int) -> None:
         shutil.copytree(home / name, home / "defaults" / name, dirs_exist_ok=True)
     (home / "cmdline").write_text(power_on.CMDLINE + "\n", encoding="ascii")
     _install_module_index(root)
+    write_grub(root)
 
 
 def install_on_kernel(root: Path, sku: str, gpus: int, cpulists: Sequence[str]) -> None:
