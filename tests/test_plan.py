@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qwenhost.plan import ROLE_ORDER, make_plan
-from qwenhost.records.finding import Finding, Remedy, Verdict, by_hardware, by_role
+from qwenhost.records.finding import Finding, Remedy, Verdict, by_hardware, by_reboot, by_role
 
 
 def found(check: str, verdict: Verdict, remedy: Remedy, cause: str = "") -> Finding:
@@ -52,3 +52,37 @@ def test_only_failed_and_unseen_ask_for_anything(verdict: Verdict) -> None:
     for remedy in (by_role("host_tuning"), by_hardware("Look at it.")):
         plan = make_plan([found("any", verdict, remedy)])
         assert (plan.steps, plan.blockers) == ((), ())
+
+
+REBOOT = by_reboot("Reboot.")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "stops"),
+    [
+        (Verdict.FAIL, True, True),
+        (Verdict.UNKNOWN, True, True),
+        (Verdict.WARN, True, False),
+        (Verdict.NOTE, False, False),
+        (Verdict.PASS, False, False),
+        (Verdict.SKIP, False, False),
+    ],
+)
+def test_what_waits_for_a_reboot_stops_only_a_host_that_cannot_go_on(
+    verdict: Verdict, reason: bool, stops: bool
+) -> None:
+    waiting = found("driver.reboot-pending", verdict, REBOOT)
+    plan = make_plan([waiting])
+    assert plan.reboots == (waiting,) * reason
+    assert plan.stoppers(reboot=False) == (waiting,) * stops
+    assert plan.stoppers(reboot=True) == plan.blockers == ()
+
+
+def test_a_reboot_mends_nothing_that_is_broken() -> None:
+    broken = found("pcie.link-width", Verdict.FAIL, by_hardware("Reseat the board."))
+    plan = make_plan([broken, found("driver.versions-agree", Verdict.FAIL, REBOOT)])
+    assert plan.stoppers(reboot=True) == (broken,)
+
+
+def test_a_consequence_is_no_reason_for_a_reboot() -> None:
+    assert make_plan([found("fabric.running", Verdict.FAIL, REBOOT, cause="driver.present")]).reboots == ()

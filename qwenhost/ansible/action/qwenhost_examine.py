@@ -12,7 +12,7 @@ from qwenhost.ansible.shipping import run_zipapp
 from qwenhost.packing import probe_zipapp
 from qwenhost.plan import make_plan
 from qwenhost.records.errors import QwenhostError
-from qwenhost.records.finding import HostReport, Verdict
+from qwenhost.records.finding import Finding, HostReport, Verdict
 from qwenhost.records.plan import Plan
 from qwenhost.reports.json_report import host_part
 from qwenhost.transports.request import make_request, read_answer
@@ -36,6 +36,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         _, options = self.validate_argument_spec(
             {
                 "stop_at_blockers": {"type": "bool", "default": False},
+                "reboot": {"type": "bool", "default": False},
                 "only": {"type": "list", "elements": "str", "default": []},
                 "require": {"type": "str", "choices": list(REQUIRED), "default": "nothing"},
             }
@@ -60,13 +61,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             "roles": [role for role in plan.roles if role in options["only"] or not options["only"]],
             "settings": role_settings(bundle, declared),
             "report": host_part(report),
+            **_waiting(plan, options["reboot"]),
             **_refusal(report, plan, options),
         }
 
 
+def _waiting(plan: Plan, reboot: bool) -> dict[str, Any]:
+    """Return what the host is to be rebooted for; where it may not be, that it waits, as warnings."""
+    if reboot:
+        return {"reboot_for": [_told(reason) for reason in plan.reboots]}
+    return {"reboot_for": [], "warnings": [f"waits for a reboot: {_told(reason)}" for reason in plan.reboots]}
+
+
 def _refusal(report: HostReport, plan: Plan, options: dict[str, Any]) -> dict[str, Any]:
     """Return Ansible's failure fields where the findings do not allow the play to go on."""
-    refused = plan.blockers if options["stop_at_blockers"] else ()
+    refused = plan.stoppers(options["reboot"]) if options["stop_at_blockers"] else ()
     required = [finding for finding in report.findings if finding.verdict in REQUIRED[options["require"]]]
-    told = [f"{f.check} {f.subject}: {f.observed}" for f in (*refused, *required)]
+    told = [_told(finding) for finding in (*refused, *required)]
     return {"failed": True, "msg": "; ".join(told)} if told else {}
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.check} {finding.subject}: {finding.observed}"

@@ -13,6 +13,12 @@ options:
     description: Fail the host when something failed, or could not be seen, that no role can put right.
     type: bool
     default: false
+  reboot:
+    description:
+      - The host may be rebooted. What a reboot puts right does not stop it then, and is returned as RV(reboot_for).
+      - Otherwise each is a warning, and a failure or something unseen among it stops the host.
+    type: bool
+    default: false
   only:
     description: Return only these of the roles that are needed; empty for all.
     type: list
@@ -31,6 +37,10 @@ author: qwenhost
 RETURN = r"""
 roles:
   description: Roles to run, in order.
+  type: list
+  returned: always
+reboot_for:
+  description: Why the host is to be rebooted; empty where it may not be.
   type: list
   returned: always
 settings:
