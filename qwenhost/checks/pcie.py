@@ -163,6 +163,7 @@ def _bus_speed(subject: str, device: PciDevice) -> Judgement:
     remedy=by_firmware(
         "Switch on decoding above 4 GiB and the largest MMIO window in the firmware setup (VM: too)."
     ),
+    consequence_of=("driver.versions-agree",),
 )
 def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     """The firmware gave each GPU the address space that it asks for.
