@@ -6,6 +6,7 @@ import pytest
 
 from qwenhost.plan import ROLE_ORDER, make_plan
 from qwenhost.records.finding import Finding, Remedy, Verdict, by_hardware, by_reboot, by_role
+from qwenhost.records.plan import Consent
 
 
 def found(check: str, verdict: Verdict, remedy: Remedy, cause: str = "") -> Finding:
@@ -74,15 +75,34 @@ def test_what_waits_for_a_reboot_stops_only_a_host_that_cannot_go_on(
     waiting = found("driver.reboot-pending", verdict, REBOOT)
     plan = make_plan([waiting])
     assert plan.reboots == (waiting,) * reason
-    assert plan.stoppers(reboot=False) == (waiting,) * stops
-    assert plan.stoppers(reboot=True) == plan.blockers == ()
+    assert plan.stoppers(Consent()) == (waiting,) * stops
+    assert plan.stoppers(Consent(reboot=True)) == plan.stoppers(Consent(force=True)) == plan.blockers == ()
 
 
 def test_a_reboot_mends_nothing_that_is_broken() -> None:
     broken = found("pcie.link-width", Verdict.FAIL, by_hardware("Reseat the board."))
     plan = make_plan([broken, found("driver.versions-agree", Verdict.FAIL, REBOOT)])
-    assert plan.stoppers(reboot=True) == (broken,)
+    assert plan.stoppers(Consent(reboot=True)) == (broken,)
 
 
 def test_a_consequence_is_no_reason_for_a_reboot() -> None:
     assert make_plan([found("fabric.running", Verdict.FAIL, REBOOT, cause="driver.present")]).reboots == ()
+
+
+def test_a_host_is_rebooted_once_all_but_the_service_is_set() -> None:
+    plan = make_plan(
+        [
+            found("vllm.service", Verdict.FAIL, by_role("vllm_service")),
+            found("host.kernel-args", Verdict.WARN, REBOOT),
+            found("host.sysctl", Verdict.FAIL, by_role("host_tuning")),
+        ]
+    )
+    assert plan.acts(Consent()) == ("host_tuning", "vllm_service")
+    assert plan.acts(Consent(reboot=True)) == ("host_tuning", "reboot", "vllm_service")
+
+
+def test_a_stopped_host_is_left_alone_unless_forced() -> None:
+    broken = found("pcie.link-width", Verdict.FAIL, by_hardware("Reseat the board."))
+    plan = make_plan([broken, found("host.sysctl", Verdict.FAIL, by_role("host_tuning"))])
+    assert plan.acts(Consent(reboot=True)) == ()
+    assert plan.acts(Consent(force=True)) == ("host_tuning",)

@@ -20,6 +20,10 @@ Observer = Callable[[TaskEvent], None]
 QUIET_MODULES = ("qwenhost_examine", "qwenhost_run", "qwenhost_smoke")
 """They report; what they find is told by the report, not as a change."""
 
+STATS = "playbook_on_stats"
+NOT_ENDED = ("failures", "dark")
+"""Counts of Ansible's recap that tell a host did not come to its end: failed (and not rescued), not reached."""
+
 
 @dataclass
 class PlaybookRun:
@@ -29,6 +33,8 @@ class PlaybookRun:
     failures: dict[str, str] = field(default_factory=dict)
     unreachable: dict[str, str] = field(default_factory=dict)
     smoke: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
+    recap: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Ansible's own, per count and host; empty where it ended before it."""
     status: str = ""
     diff: str = ""
     """What Ansible told of a task's differences, just before its result."""
@@ -43,6 +49,12 @@ class PlaybookRun:
             self.unreachable[event.host] = event.message
         if module == "qwenhost_smoke" and "report" in result:
             self.smoke[event.host] = list(result["report"])
+
+    def broken(self, host: str) -> str:
+        """Return where the run broke off on a host; empty where it came to its end."""
+        told = self.failures.get(host) or self.unreachable.get(host) or f"Ansible ended: {self.status}"
+        ended = bool(self.recap) and not any(self.recap.get(count, {}).get(host) for count in NOT_ENDED)
+        return "" if ended else told
 
 
 @dataclass(frozen=True)
@@ -99,6 +111,8 @@ def _environment(content: Path) -> dict[str, str]:
 
 def _handle(event: Mapping[str, Any], run: PlaybookRun, observe: Observer) -> bool:
     """Turn a runner event into ours; True keeps ansible-runner's own record of it."""
+    if event.get("event") == STATS:
+        run.recap = event["event_data"]
     if event.get("event") == "runner_on_file_diff":
         run.diff = _without_heading(str(event.get("stdout", "")))
     task_event = _task_event(event)

@@ -3,84 +3,120 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from qwenhost.plan import make_plan
 from qwenhost.records.finding import Change, Finding, HostReport, Remedy, Verdict
 from qwenhost.records.host import Host
-from qwenhost.records.plan import Plan
+from qwenhost.records.plan import REBOOT, Consent, Plan
+from qwenhost.workflows.batches import batches
 from qwenhost.workflows.doctor import examine_hosts
+from qwenhost.workflows.inventory import TRUE
 from qwenhost.workflows.playbook import Observer, PlaybookOptions, PlaybookRun, run_playbook
 
 PLAYBOOK_FINDING = "provision.playbook"
 """Check id under which a role's failure stands in the report."""
 
-
-@dataclass(frozen=True)
-class Survey:
-    """What was found before anything is changed, and what would be done about it, by host name."""
-
-    hosts: tuple[Host, ...]
-    reports: Mapping[str, HostReport]
-    plans: Mapping[str, Plan] = field(default_factory=dict)
-
-    def stopped(self, force: bool) -> tuple[str, ...]:
-        """Hosts on which nothing may be changed: not reached, or with a blocker and no `force`."""
-        return tuple(
-            name
-            for name, report in self.reports.items()
-            if report.error or (self.plans[name].blockers and not force)
-        )
-
-    def to_change(self, force: bool) -> tuple[str, ...]:
-        """Hosts on which at least one role has to run."""
-        stopped = self.stopped(force)
-        return tuple(name for name in self.reports if name not in stopped and self.plans[name].steps)
-
-
-def survey(hosts: Sequence[Host]) -> Survey:
-    """Examine all hosts over SSH, in parallel, and plan; one that cannot be reached stays in, with its error."""
-    reports = {report.host: report for report in examine_hosts(hosts)}
-    plans = {name: make_plan(report.findings) for name, report in reports.items()}
-    return Survey(tuple(hosts), reports, plans)
+MAY_REBOOT = "qwenhost_reboot"
 
 
 @dataclass(frozen=True)
 class ProvisionOptions:
-    """`check` previews without changing; `force` goes on in spite of findings that no role can fix."""
+    """`check` previews without changing; `force` goes on in spite of findings that no role can fix.
+
+    `reboot`: hosts may be rebooted, once. `serial`: hosts at a time, as `batches` has it; no batch is begun when
+    more than `max_fail` hosts have failed.
+    """
 
     inventory: Path
     check: bool = False
     diff: bool = False
     force: bool = False
+    reboot: bool = False
+    serial: str = ""
+    max_fail: int = 0
+
+    def consent(self, host: Host) -> Consent:
+        """Return what may be done to a host, on account of the options and of its inventory."""
+        declared = str(host.variables.get(MAY_REBOOT, "")).lower() in TRUE
+        return Consent(force=self.force, reboot=self.reboot or declared)
 
 
-def provision(before: Survey, options: ProvisionOptions, observe: Observer) -> tuple[HostReport, ...]:
-    """Run the roles on the hosts that need them and return every host's report as it is afterwards.
+@dataclass(frozen=True)
+class Survey:
+    """What was found before anything is changed, what would be done about it, and what may be, by host name."""
+
+    hosts: tuple[Host, ...]
+    reports: Mapping[str, HostReport]
+    plans: Mapping[str, Plan]
+    consents: Mapping[str, Consent]
+
+    @property
+    def to_change(self) -> tuple[str, ...]:
+        """Hosts on which something has to be done, and may be."""
+        return tuple(name for name in self.reports if self._acts(name))
+
+    @property
+    def to_reboot(self) -> tuple[str, ...]:
+        """Those of them that will be rebooted for what is known now."""
+        return tuple(name for name in self.to_change if REBOOT in self._acts(name))
+
+    def _acts(self, name: str) -> tuple[str, ...]:
+        return () if self.reports[name].error else self.plans[name].acts(self.consents[name])
+
+
+def survey(hosts: Sequence[Host], options: ProvisionOptions) -> Survey:
+    """Examine all hosts over SSH, in parallel, and plan; one that cannot be reached stays in, with its error."""
+    reports = {report.host: report for report in examine_hosts(hosts)}
+    plans = {name: make_plan(report.findings) for name, report in reports.items()}
+    return Survey(tuple(hosts), reports, plans, {host.name: options.consent(host) for host in hosts})
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """Every host's report as it is afterwards; the hosts that failed, and those that were not begun for it."""
+
+    reports: tuple[HostReport, ...]
+    failed: tuple[str, ...] = ()
+    not_begun: tuple[str, ...] = ()
+
+
+def provision(before: Survey, options: ProvisionOptions, observe: Observer) -> Provisioned:
+    """Run the roles on the hosts that need them, batch by batch, and report on all.
 
     Hosts that need nothing, or on which nothing may be done, keep their first report.
     """
-    names = before.to_change(options.force)
-    if not names:
-        return tuple(before.reports.values())
-    run = run_playbook("provision", _playbook_options(options, names), observe)
-    after = {name: before.reports[name] for name in names}
-    if not options.check:
-        after = {report.host: report for report in examine_hosts([h for h in before.hosts if h.name in names])}
-    return tuple(
-        _told(after[name], run, options) if name in after else report for name, report in before.reports.items()
-    )
+    runs: dict[str, PlaybookRun] = {}
+    failed: list[str] = []
+    for batch in batches(before.to_change, options.serial):
+        if len(failed) > options.max_fail:
+            break
+        run = run_playbook("provision", _playbook_options(options, batch), observe)
+        runs |= dict.fromkeys(batch, run)
+        failed += [name for name in batch if run.broken(name)]
+    left = tuple(name for name in before.to_change if name not in runs)
+    after = _examined([host for host in before.hosts if host.name in runs], before, options)
+    reports = {name: _told(after[name], run, options) for name, run in runs.items()}
+    stopped = {name: _not_begun(before.reports[name], failed) for name in left}
+    return Provisioned(tuple({**before.reports, **reports, **stopped}.values()), tuple(failed), left)
+
+
+def _examined(hosts: Sequence[Host], before: Survey, options: ProvisionOptions) -> Mapping[str, HostReport]:
+    if options.check or not hosts:
+        return before.reports
+    return {report.host: report for report in examine_hosts(hosts)}
 
 
 def _playbook_options(options: ProvisionOptions, names: Sequence[str]) -> PlaybookOptions:
+    switches = {"qwenhost_force": options.force, MAY_REBOOT: options.reboot}
     return PlaybookOptions(
         inventory=options.inventory,
         limit=",".join(names),
         check=options.check,
         diff=options.diff,
-        extra={"qwenhost_force": True} if options.force else {},
+        extra={name: True for name, given in switches.items() if given},
     )
 
 
@@ -88,11 +124,15 @@ def _told(report: HostReport, run: PlaybookRun, options: ProvisionOptions) -> Ho
     """Return the report with what the run did, what its smoke test found, and where it broke off."""
     changes: list[Change] = run.changes.get(report.host, [])
     findings = [*report.findings, *(finding_from_json(item) for item in run.smoke.get(report.host, []))]
-    broken = run.failures.get(report.host) or run.unreachable.get(report.host)
+    broken = run.broken(report.host)
     if broken and not any(finding.verdict is Verdict.FAIL for finding in findings):
         findings.append(Finding(PLAYBOOK_FINDING, "host", Verdict.FAIL, observed=broken))
     notes = {**report.notes, "preview": "nothing was changed"} if options.check else report.notes
     return replace(report, findings=tuple(findings), changes=tuple(changes), notes=notes)
+
+
+def _not_begun(report: HostReport, failed: Sequence[str]) -> HostReport:
+    return replace(report, notes={**report.notes, "not_begun": f"failed before it: {', '.join(failed)}"})
 
 
 def finding_from_json(item: Mapping[str, Any]) -> Finding:

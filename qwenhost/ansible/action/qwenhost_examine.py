@@ -13,7 +13,7 @@ from qwenhost.packing import probe_zipapp
 from qwenhost.plan import make_plan
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding, HostReport, Verdict
-from qwenhost.records.plan import Plan
+from qwenhost.records.plan import Consent, Plan
 from qwenhost.reports.json_report import host_part
 from qwenhost.transports.request import make_request, read_answer
 from qwenhost.workflows.doctor import examine_bundle, role_settings, sources_of
@@ -75,7 +75,7 @@ def _waiting(plan: Plan, reboot: bool) -> dict[str, Any]:
 
 def _refusal(report: HostReport, plan: Plan, options: dict[str, Any]) -> dict[str, Any]:
     """Return Ansible's failure fields where the findings do not allow the play to go on."""
-    refused = plan.stoppers(options["reboot"]) if options["stop_at_blockers"] else ()
+    refused = plan.stoppers(Consent(force=not options["stop_at_blockers"], reboot=options["reboot"]))
     required = [finding for finding in report.findings if finding.verdict in REQUIRED[options["require"]]]
     told = [_told(finding) for finding in (*refused, *required)]
     return {"failed": True, "msg": "; ".join(told)} if told else {}

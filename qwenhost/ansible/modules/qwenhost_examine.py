@@ -15,7 +15,7 @@ options:
     default: false
   reboot:
     description:
-      - The host may be rebooted. What a reboot puts right does not stop it then, and is returned as RV(reboot_for).
+      - The host may be rebooted. What a reboot puts right does not stop it then; RV(reboot_for) has it.
       - Otherwise each is a warning, and a failure or something unseen among it stops the host.
     type: bool
     default: false

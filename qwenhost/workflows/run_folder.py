@@ -1,0 +1,110 @@
+"""What a provision did, kept under $XDG_STATE_HOME/qwenhost/runs: its report in three forms, and its events.
+
+Nothing here ends a run: where a folder cannot be written, one message says so. Private: host names and
+settings are in it, but no secrets.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from qwenhost.records.finding import HostReport
+from qwenhost.records.task_event import TaskEvent
+from qwenhost.reports import json_report, page, text
+from qwenhost.reports.events import written
+from qwenhost.reports.files import PRIVATE, write_whole
+from qwenhost.workflows.state import StateUnusable, Tell, state_folder
+
+KEPT = 20
+NAME = re.compile(r"\d{8}T\d{6}Z-.+")
+EVENTS = "events.jsonl"
+
+Observer = Callable[[TaskEvent], None]
+
+
+@dataclass
+class RunFolder:
+    """One run's folder, open for its events. `tell` takes a message for people."""
+
+    path: Path
+    tell: Tell
+    stream: TextIO | None
+
+    def observer(self, then: Observer) -> Observer:
+        """Return what keeps each event and passes it on."""
+        keep = written(self.stream, lambda event: None) if self.stream else None
+
+        def observe(event: TaskEvent) -> None:
+            if keep and self.stream:
+                try:
+                    keep(event)
+                except OSError as error:
+                    self._give_up(error)
+            then(event)
+
+        return observe
+
+    def finish(self, reports: Sequence[HostReport], again: str) -> None:
+        """Write the report; `again` is the command that would run the roles."""
+        forms = {
+            "report.txt": text.render(reports, again=again),
+            "report.json": json_report.render(reports) + "\n",
+            "report.html": page.render(reports, again=again),
+        }
+        try:
+            for name, content in forms.items():
+                write_whole(self.path / name, content, PRIVATE)
+        except OSError as error:
+            self._give_up(error)
+        self.close()
+        if any(self.path.iterdir()):
+            self.tell(f"report and events of this run: {self.path}")
+
+    def close(self) -> None:
+        """Keep no more events."""
+        if self.stream:
+            with suppress(OSError):
+                self.stream.close()
+        self.stream = None
+
+    def _give_up(self, error: OSError) -> None:
+        self.close()
+        self.tell(f"not all of this run is kept: {self.path}: {error.strerror}")
+
+
+def open_run_folder(inventory: Path, tell: Tell) -> RunFolder | None:
+    """Make the folder of a run on an inventory, and remove all but the last of the others."""
+    name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{inventory.resolve().stem}"
+    try:
+        parent = state_folder() / "runs"
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = _made(parent / name)
+        _forget(parent)
+        return RunFolder(path, tell, (path / EVENTS).open("a", encoding="utf-8"))
+    except StateUnusable as error:
+        tell(f"nothing of this run is kept: {error}")
+    except OSError as error:
+        tell(f"nothing of this run is kept: {error.filename}: {error.strerror}")
+    return None
+
+
+def _made(path: Path) -> Path:
+    """Make a folder; one of the same second and inventory has a longer name."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        return _made(path.with_name(f"{path.name}-again"))
+    return path
+
+
+def _forget(parent: Path) -> None:
+    runs = sorted(path for path in parent.iterdir() if NAME.fullmatch(path.name) and path.is_dir())
+    for path in runs[:-KEPT]:
+        shutil.rmtree(path, ignore_errors=True)
