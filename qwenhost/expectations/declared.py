@@ -27,7 +27,10 @@ ALL = "all"
 
 MIG_CONFIG = "qwenhost_mig_config"
 
-RUN_SWITCHES = ("qwenhost_force", "qwenhost_reboot", "qwenhost_roles", "qwenhost_smoke_full")
+RUN_SWITCHES = (
+    *("qwenhost_force", "qwenhost_reboot", "qwenhost_roles", "qwenhost_smoke_full"),
+    *("qwenhost_serial", "qwenhost_max_fail"),
+)
 """Variables that steer a run and declare nothing."""
 
 SYSCTL_KEY = re.compile(r"[a-z][\w-]*(\.[\w*-]+)+")
