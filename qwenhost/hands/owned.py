@@ -22,6 +22,8 @@ PATHS = (
     "usr/local/lib/qwenhost/**",
     "opt/qwenhost/vllm/current",
     "var/lib/qwenhost/vllm/*.applied",
+    "var/lib/qwenhost/vllm/before-switch.json",
+    "var/lib/qwenhost/vllm/unproven",
 )
 """Globs below the root. Installed environments and models are kept: they are large, and nothing reads them
 without the configuration. The driver's packages stay: another driver is a transaction and a reboot of its own."""

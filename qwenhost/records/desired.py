@@ -106,6 +106,8 @@ class Serving:
     index_url: str = ""
     api_key_file: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    upgrade: Mapping[str, int] = field(default_factory=dict)
+    """How a new version is measured: "throughput_drop_percent" that may be lost, and the load."""
     origin: str = ""
 
 

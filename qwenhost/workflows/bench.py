@@ -13,11 +13,12 @@ from typing import Any
 from qwenhost.expectations.declared import read_declared
 from qwenhost.facts.vllm_metrics import METRICS, metrics_of_port
 from qwenhost.records.bundle import Capture
+from qwenhost.records.desired import Serving
 from qwenhost.records.errors import BadData, QwenhostError, Unparsable
 from qwenhost.records.host import Host
 from qwenhost.records.load import Comparison, Ladder, Step
 from qwenhost.workflows.requests import Fetch, UrlFetch
-from qwenhost.workflows.served import KEY_FILE, HostFetch
+from qwenhost.workflows.served import KEY_FILE, HostFetch, SendHttp
 from qwenhost.workflows.served import over_ssh as http_over_ssh
 
 SCHEMA = 1
@@ -82,16 +83,20 @@ def on_hosts(hosts: Sequence[Host]) -> tuple[Target, ...]:
 
 def _of_host(host: Host) -> Iterator[Target]:
     declared = read_declared(host.variables, host=host.name, where=host.origin)
-    serving = declared.serving
+    return of_declared(host.name, declared.serving, over_ssh(host), http_over_ssh(host))
+
+
+def of_declared(host: str, serving: Serving | None, run: Run, send: SendHttp) -> Iterator[Target]:
+    """Yield the declared instances of a host that is reached by `run` and `send`."""
     for instance in serving.instances if serving else ():
         load = Load(
-            service=f"{host.name} vllm@{instance.name}",
+            service=f"{host} vllm@{instance.name}",
             base_url=f"http://127.0.0.1:{instance.port}",
             model=serving.model_name if serving else "",
             tokenizer=serving.model_path if serving else "",
             key_file=KEY_FILE,
         )
-        yield Target(load, over_ssh(host), HostFetch(load.base_url, http_over_ssh(host)))
+        yield Target(load, run, HostFetch(load.base_url, send))
 
 
 def measure(target: Target, say: Callable[[str], None]) -> Ladder:
@@ -214,12 +219,14 @@ def load_saved(path: Path) -> dict[str, Ladder]:
         raw = json.loads(path.read_text(encoding="utf-8"))
         if raw.get("schema") != SCHEMA:
             raise BadData(f"{path}: schema {raw.get('schema')!r}, this version reads {SCHEMA}")
-        read = [
-            Ladder(**{**ladder, "steps": tuple(Step(**step) for step in ladder["steps"])})
-            for ladder in raw["ladders"]
-        ]
+        read = [from_json(ladder) for ladder in raw["ladders"]]
     except OSError as error:
         raise QwenhostError(f"{path}: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadData(f"{path}: no saved bench: {error}", hint="write one with qwenhost bench -o FILE") from error
     return {ladder.service: ladder for ladder in read}
+
+
+def from_json(ladder: Mapping[str, Any]) -> Ladder:
+    """Return a ladder of its JSON form. Raises KeyError and TypeError for another form."""
+    return Ladder(**{**ladder, "steps": tuple(Step(**step) for step in ladder["steps"])})

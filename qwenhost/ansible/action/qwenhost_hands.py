@@ -11,7 +11,10 @@ from ansible.plugins.action import ActionBase
 from qwenhost.ansible.shipping import read_answer, run_zipapp
 from qwenhost.packing import hands_zipapp
 
-ACTS = ("sysctl", "thp", "hugepages", "tuning", "driver", "driver-look", "mig", "wait-gpu", "model", "http")
+ACTS = (
+    *("sysctl", "thp", "hugepages", "tuning", "driver", "driver-look", "mig", "wait-gpu", "http"),
+    *("model", "model-room", "model-place", "switch-keep", "switch-back", "switch-prove"),
+)
 ARGUMENTS = {
     "act": {"type": "str", "required": True, "choices": list(ACTS)},
     "request": {"type": "dict", "required": True},

@@ -20,10 +20,27 @@ options:
       - V(mig) sets the MIG mode of GPUs and creates their instances.
       - V(wait-gpu) waits until GPUs, or MIG instances, have free memory.
       - V(model) verifies the files of a model, and keeps their sums.
+      - V(model-room) looks for room for a model, V(model-place) verifies a pushed one and gives it its name.
+      - V(switch-keep) keeps what serves now, V(switch-back) brings it back, V(switch-prove) forgets it.
       - V(http) sends one request to a service on the host's loopback.
     type: str
     required: true
-    choices: [sysctl, thp, hugepages, tuning, driver, driver-look, mig, wait-gpu, model, http]
+    choices:
+      - sysctl
+      - thp
+      - hugepages
+      - tuning
+      - driver
+      - driver-look
+      - mig
+      - wait-gpu
+      - http
+      - model
+      - model-room
+      - model-place
+      - switch-keep
+      - switch-back
+      - switch-prove
   request:
     description:
       - "V(sysctl): C(values), a map of kernel settings to their values."
@@ -35,7 +52,8 @@ options:
         C(source) with C(uri) and one of C(key), C(key_url) and C(trusted)."
       - "V(mig): C(layout), a list of C(gpu), C(mig) and C(instances); C(timeout_seconds)."
       - "V(wait-gpu): C(gpus), indices or UUIDs; C(free_fraction) of their memory; C(timeout_seconds)."
-      - "V(model): C(path), the model's folder."
+      - "V(model), V(model-place): C(path), the model's folder; V(model-room): C(bytes), too."
+      - "V(switch-keep): C(to), the version that is switched to."
       - "V(http): C(base_url), C(method), C(path), C(headers), C(body), C(timeout_seconds), C(bearer_file)."
     type: dict
     required: true
