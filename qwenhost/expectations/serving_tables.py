@@ -56,7 +56,8 @@ def overhead_gib(model: ModelShape, sequences: int, batched_tokens: int, vision:
     raw = table(OVERHEAD)
     logits = sequences * model.vocabulary * LOGITS_BYTES / GIB
     activations = batched_tokens * model.hidden * HIDDEN_BYTES / GIB
+    head = model.vocabulary * model.hidden * HIDDEN_BYTES / GIB
     layers = model.attention_layers + model.linear_layers
-    text = raw["fixed_gib"] + raw["per_layer_gib"] * layers
+    text = raw["per_head"] * head + raw["per_layer_gib"] * layers
     text += raw["per_sequence"] * logits + raw["per_batched_token"] * activations
     return float(text + (raw["vision"]["gib"] if vision else 0))
