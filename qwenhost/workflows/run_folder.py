@@ -10,10 +10,9 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TextIO
 
 from qwenhost.records.finding import HostReport
 from qwenhost.records.task_event import TaskEvent
@@ -31,52 +30,45 @@ Observer = Callable[[TaskEvent], None]
 
 @dataclass
 class RunFolder:
-    """One run's folder, open for its events. `tell` takes a message for people."""
+    """One run's folder. `tell` takes a message for people."""
 
     path: Path
     tell: Tell
-    stream: TextIO | None
+    broken: bool = False
+    """Something could not be written, which was told; no more is tried."""
 
     def observer(self, then: Observer) -> Observer:
         """Return what keeps each event and passes it on."""
-        keep = written(self.stream, lambda event: None) if self.stream else None
 
         def observe(event: TaskEvent) -> None:
-            if keep and self.stream:
-                try:
-                    keep(event)
-                except OSError as error:
-                    self._give_up(error)
+            self._try(lambda: self._append(event))
             then(event)
 
         return observe
 
     def finish(self, reports: Sequence[HostReport], again: str) -> None:
-        """Write the report; `again` is the command that would run the roles."""
+        """Write the report and say where it is; `again` is the command that would run the roles."""
         forms = {
             "report.txt": text.render(reports, again=again),
             "report.json": json_report.render(reports) + "\n",
             "report.html": page.render(reports, again=again),
         }
-        try:
-            for name, content in forms.items():
-                write_whole(self.path / name, content, PRIVATE)
-        except OSError as error:
-            self._give_up(error)
-        self.close()
-        if any(self.path.iterdir()):
+        for name, content in forms.items():
+            self._try(partial(write_whole, self.path / name, content, PRIVATE))
+        if not self.broken:
             self.tell(f"report and events of this run: {self.path}")
 
-    def close(self) -> None:
-        """Keep no more events."""
-        if self.stream:
-            with suppress(OSError):
-                self.stream.close()
-        self.stream = None
+    def _append(self, event: TaskEvent) -> None:
+        with (self.path / EVENTS).open("a", encoding="utf-8") as stream:
+            written(stream, lambda event: None)(event)
 
-    def _give_up(self, error: OSError) -> None:
-        self.close()
-        self.tell(f"not all of this run is kept: {self.path}: {error.strerror}")
+    def _try(self, act: Callable[[], None]) -> None:
+        try:
+            if not self.broken:
+                act()
+        except OSError as error:
+            self.broken = True
+            self.tell(f"not all of this run is kept: {self.path}: {error.strerror}")
 
 
 def open_run_folder(inventory: Path, tell: Tell) -> RunFolder | None:
@@ -87,7 +79,7 @@ def open_run_folder(inventory: Path, tell: Tell) -> RunFolder | None:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = _made(parent / name)
         _forget(parent)
-        return RunFolder(path, tell, (path / EVENTS).open("a", encoding="utf-8"))
+        return RunFolder(path, tell)
     except StateUnusable as error:
         tell(f"nothing of this run is kept: {error}")
     except OSError as error:
