@@ -157,7 +157,7 @@ def _gpu_at(where: str) -> str:
 @check(
     "gpu.persistence",
     remedy=by_hand("Enable and start nvidia-persistenced."),
-    consequence_of=DRIVER_ANSWERS,
+    consequence_of=(*DRIVER_ANSWERS, "mig.drained"),
 )
 def persistence(gpus: Gpus) -> Iterator[Judgement]:
     """Persistence mode keeps the driver's state while no program uses the GPU.

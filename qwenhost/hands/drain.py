@@ -76,7 +76,7 @@ def stopped(units: list[str], services: list[Service]) -> Iterator[None]:
 def refresh(units: list[str]) -> None:
     """Restart those of the units that are installed. Raises Refused."""
     for unit in units:
-        if systemd.call("list-unit-files", "--no-legend", unit).strip():
+        if systemd.call("show", "-p", "LoadState", "--value", unit).strip() == "loaded":
             systemd.call("restart", unit)
 
 

@@ -22,7 +22,7 @@ cd "$QWENHOST_ROOT/units"
 shift
 for unit; do :; done
 case $1 in
-  list-unit-files) [ "$unit" != nvidia-cdi-refresh.service ] || echo "$unit static -" ;;
+  show) [ "$unit" = nvidia-cdi-refresh.service ] && echo loaded || echo not-found ;;
   restart) echo "restart $unit" >> ../calls ;;
   list-units) ls -d $unit 2>/dev/null | sed 's/$/ loaded active running/' ;;
   stop) echo "stop $unit" >> ../calls; rm "$unit"
