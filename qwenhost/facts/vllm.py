@@ -26,12 +26,15 @@ ENVIRONMENTS = tree("vllm-environments", f"{ROOT}/*/.complete", f"{ROOT}/current
 
 CONFIGS = tree("vllm-config", f"{CONFIG}/*.yaml", "/proc/version")
 
+PROXY_UNIT = "vllm-proxy.service"
+
 UNITS = command(
     "vllm-units",
     "systemctl",
     "show",
     "basic.target",
     "vllm@*",
+    PROXY_UNIT,
     "--all",
     "--property=Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,LimitMEMLOCK,LimitNOFILE"
     ",ActiveEnterTimestampMonotonic",
@@ -143,12 +146,17 @@ def _unit(fields: Mapping[str, str]) -> VllmUnit:
 
 def shown_units(capture: Capture) -> list[tuple[str, Mapping[str, str]]]:
     """Return instance and properties of each loaded vllm@NAME.service."""
+    named = [(re.fullmatch(r"vllm@(.+)\.service", fields["Id"]), fields) for fields in unit_blocks(capture)]
+    return [(name[1], fields) for name, fields in named if name and fields["LoadState"] != "not-found"]
+
+
+def unit_blocks(capture: Capture) -> list[dict[str, str]]:
+    """Return the properties of each unit that systemd showed. Raises Unparsable where it showed none."""
     blocks = re.split(r"\n\s*\n", capture.text.strip())
     units = [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
     if not any(fields["Id"] == "basic.target" for fields in units):
         raise Unparsable("systemd showed no unit")
-    named = [(re.fullmatch(r"vllm@(.+)\.service", fields["Id"]), fields) for fields in units]
-    return [(name[1], fields) for name, fields in named if name and fields["LoadState"] != "not-found"]
+    return units
 
 
 @parses(HEALTH, accepts=ANY)

@@ -16,9 +16,11 @@ PATHS = (
     "etc/qwenhost/**",
     "etc/systemd/system/qwenhost-*.service",
     "etc/systemd/system/vllm@.service",
+    "etc/systemd/system/vllm-proxy.service",
     "etc/systemd/system/vllm@*.service.d/**",
     "etc/systemd/system/*.wants/qwenhost-*.service",
     "etc/systemd/system/*.wants/vllm@*.service",
+    "etc/systemd/system/*.wants/vllm-proxy.service",
     "usr/local/lib/qwenhost/**",
     "opt/qwenhost/vllm/current",
     "var/lib/qwenhost/vllm/*.applied",
@@ -28,7 +30,7 @@ PATHS = (
 """Globs below the root. Installed environments and models are kept: they are large, and nothing reads them
 without the configuration. The driver's packages stay: another driver is a transaction and a reboot of its own."""
 
-UNITS = ("vllm@*.service", "qwenhost-*.service")
+UNITS = ("vllm@*.service", "vllm-proxy.service", "qwenhost-*.service")
 
 ONCE = "qwenhost-"
 """How the units begin that set the host once, at boot."""

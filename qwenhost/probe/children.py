@@ -13,6 +13,7 @@ ENVIRONMENT = {"PATH": PATH, "LC_ALL": "C", "LANG": "C", "HOME": "/", "SYSTEMD_C
 
 READERS = {
     "file": files.read_file,
+    "digest": files.read_digest,
     "tree": files.read_tree,
     "nvml": nvml.read_nvml,
     "http": loopback.read_http,

@@ -105,7 +105,11 @@ class Serving:
     wheels: str = ""
     index_url: str = ""
     api_key_file: str = ""
+    api_key_digest: str = ""
+    """First eight digits of the SHA256 of what the host should hold; empty: not known here."""
     environment: Mapping[str, str] = field(default_factory=dict)
+    proxy: Mapping[str, str | int] = field(default_factory=dict)
+    """"address", "port", "certificate", "key" of the proxy before the instances; empty for none."""
     upgrade: Mapping[str, int] = field(default_factory=dict)
     """How a new version is measured: "throughput_drop_percent" that may be lost, and the load."""
     origin: str = ""

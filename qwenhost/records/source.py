@@ -6,7 +6,7 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Kind = Literal["command", "file", "tree", "nvml", "http", "trial"]
+Kind = Literal["command", "file", "digest", "tree", "nvml", "http", "trial"]
 
 TIMEOUT_SECONDS = 10.0
 """A wedged driver blocks for ever; a busy but sound host answers within two seconds."""
@@ -20,6 +20,7 @@ class Source:
 
     command: `argv` is run with LC_ALL=C and a fixed PATH, no shell; `good_exits` are answers, others fail.
     file: `paths[0]` is read.  tree: `paths` are globs; the text is a JSON object {path: content}.
+    digest: the first eight digits of the SHA256 of `paths[0]`.
     nvml: the text is the JSON written by the probe's NVML reader.  http: GET of `url` on loopback.
     trial: `argv[0]` names an active test; the probe has none, `qwenhost.trials` runs it.
     `looks_like` recognises the same content in a file that somebody sent (regular expression, multi-line).
@@ -59,6 +60,11 @@ def command(name: str, *argv: str, looks_like: str = "", good_exits: tuple[int, 
 def file(name: str, path: str, looks_like: str = "") -> Source:
     """Declare a file source."""
     return Source(name, "file", paths=(path,), looks_like=looks_like)
+
+
+def digest(name: str, path: str) -> Source:
+    """Declare a secret: two can be told apart by the digits, and neither be told from them."""
+    return Source(name, "digest", paths=(path,))
 
 
 def tree(name: str, *globs: str) -> Source:

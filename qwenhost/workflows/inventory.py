@@ -14,6 +14,7 @@ import yaml
 from qwenhost.expectations.declared import PREFIX, read_declared
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.host import Host
+from qwenhost.workflows.key_files import with_key_digest
 from qwenhost.workflows.mig_files import with_mig_file
 
 YAML_ENDINGS = (".yml", ".yaml")
@@ -147,7 +148,8 @@ def _entry(loader: Any, name: str, variables: Mapping[str, Any]) -> Entry:
         except AnsibleError as error:
             place = f"{places[key]}: " if key in places else ""
             raise QwenhostError(f"{place}{name}: {key}: {' '.join(str(error).split())}") from error
-    return Entry(name, with_mig_file(values, Path(str(variables.get("inventory_dir") or "."))), places)
+    folder = Path(str(variables.get("inventory_dir") or "."))
+    return Entry(name, with_key_digest(with_mig_file(values, folder), folder), places)
 
 
 def _place(key: str) -> str:

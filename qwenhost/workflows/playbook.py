@@ -20,6 +20,8 @@ Observer = Callable[[TaskEvent], None]
 QUIET_MODULES = ("qwenhost_examine", "qwenhost_run", "qwenhost_smoke")
 """They report; what they find is told by the report, not as a change."""
 
+PLAYBOOKS = "/playbooks/"
+
 STATS = "playbook_on_stats"
 NOT_ENDED = ("failures", "dark")
 """Counts of Ansible's recap that tell a host did not come to its end: failed (and not rescued), not reached."""
@@ -156,14 +158,23 @@ def _task_event(event: Mapping[str, Any]) -> TaskEvent | None:
         kind=kind,
         host=str(data["host"]),
         task=str(data.get("task", "")),
-        role=str(data.get("role", "")),
+        role=_role(data),
         message=_message(result),
     )
+
+
+NO_MESSAGE = "non-zero return code"
+"""What Ansible says of a command that failed; the command itself says why."""
+
+
+def _role(data: Mapping[str, Any]) -> str:
+    """Return whose task it is. A playbook's own is given the role that another host is at (strategy free)."""
+    return "" if PLAYBOOKS in str(data.get("task_path", "")) else str(data.get("role", ""))
 
 
 def _message(result: Mapping[str, Any]) -> str:
     for key in ("msg", "stderr", "stdout"):
         text = str(result.get(key) or "").strip()
-        if text:
+        if text and text != NO_MESSAGE:
             return " ".join(text.split())
     return ""

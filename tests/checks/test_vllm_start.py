@@ -186,7 +186,8 @@ VERIFIED = Capture(
     "ok",
     json.dumps({"/proc/version": "x", "/var/lib/qwenhost/models/models-q.json": json.dumps(LOOK)}),
 )
-IN_PLACE = (INSTALLED, CONFIG, FILES, VERIFIED)
+NO_PROXY = Capture("vllm-proxy", "ok", '{"/proc/version": "x"}')
+IN_PLACE = (INSTALLED, CONFIG, FILES, VERIFIED, NO_PROXY)
 """What the role puts on a host before anything starts."""
 
 
@@ -208,7 +209,7 @@ def test_before_the_first_install_there_is_nothing_to_tell() -> None:
     bare = UNITS.partition("\n\n")[0] + "\n"
     before = (Capture("vllm-units", "ok", bare), Capture("vllm-journal", "ok", ""), REFUSED)
     alarms = {f.check: f.verdict for f in found(*before, want=SERVED) if f.verdict is Verdict.UNKNOWN}
-    assert set(alarms) == {"vllm.installed", "vllm.config", "vllm.model-files"}, "the test leaves these out"
+    assert set(alarms) == {"vllm.installed", "vllm.config", "vllm.model-files", "vllm.proxy"}, "the test leaves these out"
     assert the("vllm.start", *before, want=SERVED).observed == "not started yet"
 
 
