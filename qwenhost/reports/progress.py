@@ -1,4 +1,4 @@
-"""What a run is doing: a live line per host on a terminal, a plain line per change elsewhere."""
+"""What a run is doing: a live table of hosts on a terminal, a plain line per change elsewhere."""
 
 from __future__ import annotations
 
@@ -17,8 +17,25 @@ REFRESH_SECONDS = 0.1
 
 STYLES = {"changed": "green", "failed": "bold red", "unreachable": "bold red", "retry": "yellow"}
 
+WAITING = "waiting"
+
 TOLD = ("changed", "failed", "unreachable")
 """Kinds of event that leave a line behind; the others are only shown while they last."""
+
+
+@dataclass(frozen=True)
+class Doing:
+    """Where a host is: `stage` is a role, or what is done between roles; `since` is monotonic seconds."""
+
+    stage: str
+    task: str
+    since: float
+    kind: str = ""
+
+    @property
+    def where(self) -> str:
+        """The stage and its task in one."""
+        return f"{self.stage}: {self.task}" if self.task else self.stage
 
 
 @dataclass
@@ -33,7 +50,7 @@ class Progress:
     verbose: bool = False
     output: bool = False
     _events: queue.Queue[Any] = field(default_factory=queue.Queue)
-    _doing: dict[str, str] = field(default_factory=dict)
+    _doing: dict[str, Doing] = field(default_factory=dict)
     _thread: threading.Thread | None = None
 
     def __call__(self, event: TaskEvent) -> None:
@@ -43,11 +60,11 @@ class Progress:
     @property
     def doing(self) -> dict[str, str]:
         """Host -> the task that it was at last."""
-        return dict(self._doing)
+        return {host: doing.where for host, doing in self._doing.items()}
 
     def __enter__(self) -> Progress:
         """Start showing."""
-        self._doing = dict.fromkeys(self.hosts, "waiting")
+        self._doing = dict.fromkeys(self.hosts, Doing(WAITING, "", time.monotonic()))
         self._thread = threading.Thread(target=self._show, daemon=True)
         self._thread.start()
         return self
@@ -87,19 +104,30 @@ class Progress:
                     live.console.print(text, style=style, markup=False, soft_wrap=True)
 
     def _lines(self, event: TaskEvent) -> Iterable[tuple[str, str]]:
-        where = f"{event.role}: {event.task}" if event.role else event.task
-        self._doing[event.host] = where
+        doing = self._doing[event.host] = self._now(event)
         if event.kind in TOLD or (self.verbose and event.kind in ("ok", "skipped")):
             message = f": {event.message}" if event.kind in ("failed", "unreachable") else ""
-            yield f"{event.host}  {event.kind}  {where}{message}", STYLES.get(event.kind, "dim")
+            yield f"{event.host}  {event.kind}  {doing.where}{message}", STYLES.get(event.kind, "dim")
         if self.output and event.output.strip() and event.kind == "changed":
             yield event.output.strip("\r\n"), ""
+
+    def _now(self, event: TaskEvent) -> Doing:
+        """Return where the host is; a stage lasts as long as its tasks follow one another."""
+        stage, task = (event.role, event.task) if event.role else (event.task, "")
+        before = self._doing.get(event.host)
+        same = before is not None and before.stage == stage
+        return Doing(stage, task, before.since if before and same else time.monotonic(), event.kind)
 
     def _table(self, seconds: float) -> Any:
         from rich.table import Table
 
-        table = Table.grid(padding=(0, 2))
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for name in ("host", "stage", "task"):
+            table.add_column(name, no_wrap=True)
+        table.add_column("since", justify="right")
+        now = time.monotonic()
         for host, doing in self._doing.items():
-            table.add_row(host, doing, style="cyan")
-        table.add_row("", f"{seconds:.0f} s", style="dim")
+            since = "" if doing.stage == WAITING else f"{now - doing.since:.0f} s"
+            table.add_row(host, doing.stage, doing.task, since, style=STYLES.get(doing.kind, "cyan"))
+        table.add_row("", "", "", f"{seconds:.0f} s", style="dim")
         return table

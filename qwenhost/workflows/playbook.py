@@ -20,8 +20,6 @@ Observer = Callable[[TaskEvent], None]
 QUIET_MODULES = ("qwenhost_examine", "qwenhost_run", "qwenhost_smoke")
 """They report; what they find is told by the report, not as a change."""
 
-PLAYBOOKS = "/playbooks/"
-
 STATS = "playbook_on_stats"
 NOT_ENDED = ("failures", "dark")
 """Counts of Ansible's recap that tell a host did not come to its end: failed (and not rescued), not reached."""
@@ -89,7 +87,7 @@ def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> Play
             envvars=_environment(content),
             settings={"pexpect_timeout": 0.5},  # how soon Ctrl-C is noticed
             quiet=True,
-            event_handler=lambda event: _handle(event, run, observe),
+            event_handler=lambda event: handle(event, run, observe),
         )
         run.status = str(result.status)
     finally:
@@ -111,7 +109,7 @@ def _environment(content: Path) -> dict[str, str]:
     }
 
 
-def _handle(event: Mapping[str, Any], run: PlaybookRun, observe: Observer) -> bool:
+def handle(event: Mapping[str, Any], run: PlaybookRun, observe: Observer) -> bool:
     """Turn a runner event into ours; True keeps ansible-runner's own record of it."""
     if event.get("event") == STATS:
         run.recap = event["event_data"]
@@ -169,7 +167,8 @@ NO_MESSAGE = "non-zero return code"
 
 def _role(data: Mapping[str, Any]) -> str:
     """Return whose task it is. A playbook's own is given the role that another host is at (strategy free)."""
-    return "" if PLAYBOOKS in str(data.get("task_path", "")) else str(data.get("role", ""))
+    own = Path(str(data.get("task_path", ""))).is_relative_to(content_dir() / "playbooks")
+    return "" if own else str(data.get("role", ""))
 
 
 def _message(result: Mapping[str, Any]) -> str:

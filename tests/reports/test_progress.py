@@ -52,3 +52,25 @@ def test_diffs_follow_their_change_where_they_were_asked_for() -> None:
 def test_plain_lines_hold_no_control_characters() -> None:
     lines = shown(TaskEvent("changed", "h1", "[bold]x[/bold]"))
     assert lines == ["h1  changed  [bold]x[/bold]"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_host_stage_task_and_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"TERM": "xterm", "COLUMNS": "80"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    progress = Progress(["h1", "h2"], Terminal())
+    with progress:
+        pass
+    list(progress._lines(TaskEvent("ok", "h1", "Write limits", role="host_tuning")))
+    began = progress._doing["h1"].since
+    list(progress._lines(TaskEvent("start", "h1", "Bring pools into force", role="host_tuning")))
+    assert progress._doing["h1"].since == began, "a stage lasts over its tasks"
+    assert progress.doing == {"h1": "host_tuning: Bring pools into force", "h2": "waiting"}
+    columns = [[str(cell) for cell in column.cells] for column in progress._table(12).columns]
+    assert columns[:3] == [["h1", "h2", ""], ["host_tuning", "waiting", ""], ["Bring pools into force", "", ""]]
+    assert columns[3][1:] == ["", "12 s"]
