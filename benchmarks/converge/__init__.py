@@ -1,0 +1,1 @@
+"""The same settings on the same hosts by four ways."""
