@@ -209,7 +209,8 @@ def test_before_the_first_install_there_is_nothing_to_tell() -> None:
     bare = UNITS.partition("\n\n")[0] + "\n"
     before = (Capture("vllm-units", "ok", bare), Capture("vllm-journal", "ok", ""), REFUSED)
     alarms = {f.check: f.verdict for f in found(*before, want=SERVED) if f.verdict is Verdict.UNKNOWN}
-    assert set(alarms) == {"vllm.installed", "vllm.config", "vllm.model-files", "vllm.proxy"}, "the test leaves these out"
+    left_out = {"vllm.installed", "vllm.config", "vllm.model-files", "vllm.proxy"}
+    assert set(alarms) == left_out
     assert the("vllm.start", *before, want=SERVED).observed == "not started yet"
 
 
