@@ -81,9 +81,8 @@ def _tell(hosts: int, state: str, taken: dict[str, list[tuple[float, float]]]) -
     base = median(wall for wall, _ in taken["script"])
     for name, costs in taken.items():
         wall, cpu = (median(column) for column in zip(*costs, strict=True))
-        print(
-            f"{state}, {hosts} hosts, {name}: {wall:.1f} s = {wall / base:.1f} x script, controller {cpu:.1f} s CPU"
-        )
+        times = f"{wall:.1f} s = {wall / base:.1f} x script, controller {cpu:.1f} s CPU"
+        print(f"{state}, {hosts} hosts, {name}: {times}")
 
 
 if __name__ == "__main__":

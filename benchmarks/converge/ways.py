@@ -74,11 +74,10 @@ def script() -> str:
     ]
     mode = wanted["transparent_hugepages"]
     file = "/sys/kernel/mm/transparent_hugepage/enabled"
+    limits = [f"* - {item} {limit}" for item, limit in wanted["limits"].items()]
     kept = {
         "/etc/sysctl.d/90-baseline.conf": [f"{key} = {value}" for key, value in wanted["sysctl"].items()],
-        "/etc/security/limits.d/90-baseline.conf": [f"* - {item} {limit}" for item, limit in wanted["limits"].items()],
-            f"* - {key} {value}" for key, value in wanted["limits"].items()
-        ],
+        "/etc/security/limits.d/90-baseline.conf": limits,
         "/etc/tmpfiles.d/baseline.conf": [f"w {file} - - - - {mode}"],
     }
     files = [f"cat > {path} <<'END'\n" + "\n".join(lines) + "\nEND" for path, lines in kept.items()]
