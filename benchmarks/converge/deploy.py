@@ -2,8 +2,8 @@
 
 from io import StringIO
 
-from pyinfra import host
-from pyinfra.operations import files, server
+from pyinfra import host  # type: ignore[import-not-found]
+from pyinfra.operations import files, server  # type: ignore[import-not-found]
 
 for key, value in host.data.sysctl.items():
     server.sysctl(key=key, value=value.split(), persist=True, persist_file="/etc/sysctl.d/90-baseline.conf")

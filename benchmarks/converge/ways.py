@@ -124,7 +124,7 @@ def _inventory(hosts: list[LabHost], path: Path) -> Path:
 
 
 def _pyinfra_inventory(hosts: list[LabHost], path: Path) -> Path:
-    lab: Lab = hosts[0].lab
+    lab = hosts[0].lab
     data = {
         **settings(),
         "ssh_user": "root",
