@@ -15,12 +15,14 @@ KEPT = "var/lib/qwenhost/vllm/before-switch.json"
 MARK = "var/lib/qwenhost/vllm/unproven"
 """There from the switch until the new version has proven itself: read by the check vllm.installed."""
 
-UNITS = ("vllm@*.service",)
+UNITS = ("vllm@*.service", "vllm-proxy.service")
 FILES = (
     "etc/qwenhost/vllm/**",
     "etc/systemd/system/vllm@.service",
+    "etc/systemd/system/vllm-proxy.service",
     "etc/systemd/system/vllm@*.service.d/**",
     "etc/systemd/system/*.wants/vllm@*.service",
+    "etc/systemd/system/*.wants/vllm-proxy.service",
     "usr/local/lib/qwenhost/**",
     "var/lib/qwenhost/vllm/*.applied",
     CURRENT,

@@ -73,9 +73,11 @@ def _lost(ladders: tuple[Ladder, ...], options: Mapping[str, Any]) -> Iterator[s
         steps = (
             compare(ladder, before[ladder.service], options["throughput_drop_percent"] / 100) if compared else ()
         )
-        yield from (_slower(ladder.service, step) for step in steps if not step.holds)
+        yield from (_slower(ladder, step) for step in steps if not step.holds)
 
 
-def _slower(service: str, step: Comparison) -> str:
+def _slower(ladder: Ladder, step: Comparison) -> str:
+    now = ladder.at(step.concurrency)
+    failed = f", and {now.failed} of {now.requests} failed" if now and now.failed else ""
     share = f"{100 * step.output_tokens_ratio:.0f} % of the output tokens/s that it had before"
-    return f"{service}: {share}, at {step.concurrency} requests at a time"
+    return f"{ladder.service}: {share}, at {step.concurrency} requests at a time{failed}"
