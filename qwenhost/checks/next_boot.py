@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from qwenhost.checks.declare import Judgement, check, equal, skip
 from qwenhost.checks.host import TUNED, holds
@@ -12,6 +13,9 @@ from qwenhost.facts.sysctl_order import OWN, Assignment, SysctlOrder
 from qwenhost.facts.tuned_at_boot import TunedAtBoot
 from qwenhost.records.desired import Expectations, Setting
 from qwenhost.records.finding import Verdict, by_hand, by_reboot
+
+FEW = 3
+"""Names in one line; the rest are counted."""
 
 RELOAD = by_reboot("Reboot in the next window, or stop what uses the GPUs and load the nvidia module anew.")
 
@@ -26,6 +30,7 @@ NOT_TAKEN = by_hand(
     remedy=TUNED,
     applies=lambda want: bool(want.sysctl),
     skipped="no kernel setting is declared",
+    consequence_of=("host.sysctl", "host.tcp-buffers", "host.net-backlog"),
 )
 def sysctl_files(order: SysctlOrder, want: Expectations) -> Iterator[Judgement]:
     """Kernel settings keep their value at the next boot.
@@ -39,9 +44,14 @@ def sysctl_files(order: SysctlOrder, want: Expectations) -> Iterator[Judgement]:
     for setting in overridden:
         yield _overridden(setting, order.lines[setting.key][-1])
     if missing:
-        yield Judgement("host", Verdict.FAIL, f"not for the next boot: {', '.join(missing)}", f"lines in {OWN}")
+        yield Judgement("host", Verdict.FAIL, f"not for the next boot: {_few(missing)}", f"lines in {OWN}")
     elif not overridden:
         yield Judgement("host", Verdict.PASS, f"{len(wanted)} settings")
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return ", ".join(names[:FEW]) + more
 
 
 def _written(setting: Setting, lines: tuple[Assignment, ...]) -> bool:
@@ -80,15 +90,16 @@ def next_boot(now: TunedAtBoot, want: Expectations) -> Iterator[Judgement]:
 def _parts(now: TunedAtBoot, want: Expectations) -> Iterator[Judgement]:
     """Judge what each of our files says; what is out of reach is not written."""
     pages = want.transparent_hugepages if not want.why_not("transparent-hugepages") else None
-    yield from _part("transparent hugepages", now.transparent_hugepages, pages)
+    yield from _part("transparent-hugepages", now.transparent_hugepages, pages)
     yield from _part("governor", now.governor, _wanted(want, "governor", want.governor))
     yield from _part("swap", "off" if now.swap_off else "", _wanted(want, "swap", want.swap))
-    yield from _part("/dev/shm", str(now.shm_bytes or ""), _wanted(want, "shm", want.shm))
+    yield from _part("shm", str(now.shm_bytes or ""), _wanted(want, "shm", want.shm))
     pools = (
         {} if want.why_not("hugepages") else {(pool.node, pool.size_kib): pool.pages for pool in want.hugepages}
     )
     if pools or now.pools:
-        yield equal("hugepages", _pages(now.pools), _pages(pools))
+        pages_judged = equal("hugepages", _pages(now.pools), _pages(pools))
+        yield replace(pages_judged, consequence_of="host.hugepages")
 
 
 def _wanted(want: Expectations, kind: str, setting: Setting | None) -> Setting | None:
@@ -96,10 +107,11 @@ def _wanted(want: Expectations, kind: str, setting: Setting | None) -> Setting |
 
 
 def _part(subject: str, written: str, setting: Setting | None) -> Iterator[Judgement]:
-    """Judge one value; one that nobody declares any more has to go."""
+    """Judge one value; one that nobody declares any more has to go. The live one has a check of that name."""
     if setting or written:
         expected = setting.value if setting else "nothing"
-        yield equal(subject, written or "nothing", expected, origin=setting.origin if setting else "")
+        judgement = equal(subject, written or "nothing", expected, origin=setting.origin if setting else "")
+        yield replace(judgement, consequence_of=f"host.{subject}")
 
 
 def _pages(pools: Mapping[tuple[int, int], int]) -> str:

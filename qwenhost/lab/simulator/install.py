@@ -14,6 +14,7 @@ from qwenhost.lab.simulator.grub import write_grub
 from qwenhost.lab.simulator.guest import faultlog, power_on, state
 from qwenhost.lab.simulator.kernel_files import write_driver_files, write_kernel_files
 from qwenhost.lab.simulator.pci_tree import write_tree
+from qwenhost.lab.simulator.processors import write_processors
 
 HERE = Path(__file__).parent
 LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
@@ -33,8 +34,12 @@ def install(root: Path, sku: str, gpus: int) -> None:
     write_kernel_files(root, values)
     for name in DEFAULTS:
         shutil.copytree(home / name, home / "defaults" / name, dirs_exist_ok=True)
+    options = Path("proc-driver/nvidia/params")
+    (home / "defaults" / options).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(home / options, home / "defaults" / options)
     (home / "cmdline").write_text(power_on.CMDLINE + "\n", encoding="ascii")
     _install_module_index(root)
+    write_processors(root)
     write_grub(root)
 
 

@@ -20,6 +20,7 @@ BINDS: tuple[tuple[str, str], ...] = (
     ("proc-driver", "/proc/driver"),
     ("cmdline", "/proc/cmdline"),
     ("modules", "/proc/modules"),
+    ("cpu", "/sys/devices/system/cpu"),
 )
 VOLATILE = re.compile(r"gpu\d+\.(ecc_volatile_\w+|event_ns_\d+|gi\d+(\.ci\d+(\.uuid)?)?)")
 CMDLINE = "BOOT_IMAGE=/boot/vmlinuz-6.1.0-32-amd64 root=/dev/sda1 ro quiet iommu=pt"
@@ -42,6 +43,19 @@ def restore_defaults(home: Path) -> None:
     for path in defaults.rglob("*"):
         if path.is_file():
             shutil.copyfile(str(path), str(home / path.relative_to(defaults)))
+
+
+def load_with_options(home: Path, configuration: Path) -> None:
+    """Give the driver's module the options that modprobe's files hold for it."""
+    listed = home / "proc-driver/nvidia/params"
+    rows = listed.read_text(encoding="utf-8")
+    for path in sorted(configuration.glob("*.conf")):
+        lines = [
+            line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("options nvidia ")
+        ]
+        for name, value in re.findall(r"\bNVreg_(\w+)=(\S+)", " ".join(lines)):
+            rows = re.sub(rf"(?m)^{name}: .*$", f"{name}: {value}", rows)
+    listed.write_text(rows, encoding="utf-8")
 
 
 def kernel_command_line(grub: Path) -> str:
@@ -116,6 +130,7 @@ def main() -> int:
             values.update(entry["set"])
     if (home / "defaults").exists():
         restore_defaults(home)
+        load_with_options(home, state.root() / "etc/modprobe.d")
         cmdline = kernel_command_line(state.root() / "boot/grub/grub.cfg")
         (home / "cmdline").write_text(cmdline + "\n", encoding="utf-8")
     else:  # a guest with a kernel of its own
