@@ -31,6 +31,8 @@ class PlaybookRun:
 
     changes: dict[str, list[Change]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
+    refused_by_role: set[str] = field(default_factory=set)
+    """Hosts on which a role failed: why, no finding tells."""
     unreachable: dict[str, str] = field(default_factory=dict)
     smoke: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     recap: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -45,6 +47,7 @@ class PlaybookRun:
             self.changes.setdefault(event.host, []).append(Change(event.task, event.role))
         if event.kind == "failed":
             self.failures[event.host] = f"{event.task}: {event.message}"
+            self.refused_by_role |= {event.host} if event.role else set()
         if event.kind == "unreachable":
             self.unreachable[event.host] = event.message
         if module == "qwenhost_smoke" and "report" in result:

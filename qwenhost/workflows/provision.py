@@ -125,7 +125,8 @@ def _told(report: HostReport, run: PlaybookRun, options: ProvisionOptions) -> Ho
     changes: list[Change] = run.changes.get(report.host, [])
     findings = [*report.findings, *(finding_from_json(item) for item in run.smoke.get(report.host, []))]
     broken = run.broken(report.host)
-    if broken and not any(finding.verdict is Verdict.FAIL for finding in findings):
+    told = report.host not in run.refused_by_role and any(each.verdict is Verdict.FAIL for each in findings)
+    if broken and not told:
         findings.append(Finding(PLAYBOOK_FINDING, "host", Verdict.FAIL, observed=broken))
     notes = {**report.notes, "preview": "nothing was changed"} if options.check else report.notes
     return replace(report, findings=tuple(findings), changes=tuple(changes), notes=notes)
