@@ -11,9 +11,6 @@ ROLE_ORDER = ("gpu_driver", "host_tuning", "gpu_partitions", "vllm_service")
 """The driver before all that asks it, pages before services take memory, partitions before what runs on them."""
 
 OPEN = (Verdict.FAIL, Verdict.UNKNOWN)
-"""Verdicts that ask for something to be done."""
-
-OPEN = (Verdict.FAIL, Verdict.UNKNOWN)
 
 
 def make_plan(findings: Iterable[Finding]) -> Plan:

@@ -44,13 +44,17 @@ def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) ->
         )
         yield Judgement(HOST, Verdict.FAIL, "hangs", expected, evidence=answer.evidence, remedy=reboot)
     elif answer.state == "not loaded" or (answer.state == "absent" and _has_gpus(pci, want)):
-        yield Judgement(HOST, Verdict.FAIL, answer.state, expected, evidence=answer.evidence)
+        remedy = _BOOT if want.driver else None
+        yield Judgement(HOST, Verdict.FAIL, answer.state, expected, evidence=answer.evidence, remedy=remedy)
     elif answer.state == "absent":
         yield skip(HOST, "no NVIDIA GPU on the bus") if pci and pci.complete else _unknown(answer)
     elif answer.state in ("mismatch", "gpu lost", "no gpu"):
         yield note(HOST, f"loaded: {answer.state}", expected=expected, evidence=answer.evidence)
     else:
         yield _unknown(answer)
+
+
+_BOOT = by_reboot("Reboot: the driver is installed, and could not be loaded beside what the kernel had loaded.")
 
 
 def _unknown(answer: DriverAnswer) -> Judgement:

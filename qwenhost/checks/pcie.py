@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from qwenhost.checks.declare import Judgement, check, note
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS
+from qwenhost.facts.driver import DriverAnswer
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.facts.pci import PciDevice, PciDevices
@@ -163,9 +164,8 @@ def _bus_speed(subject: str, device: PciDevice) -> Judgement:
     remedy=by_firmware(
         "Switch on decoding above 4 GiB and the largest MMIO window in the firmware setup (VM: too)."
     ),
-    consequence_of=("driver.versions-agree",),
 )
-def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
+def bars(gpus: Gpus | None, kernel: KernelEvents | None, answer: DriverAnswer | None) -> Iterator[Judgement]:
     """The firmware gave each GPU the address space that it asks for.
 
     Without it the driver cannot start the GPU, or peers and network cards reach only a part of its memory.
@@ -175,6 +175,10 @@ def bars(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
     for gpu in gpus.answering if gpus else ():
         if gpu.bar1_total_mib is not None and gpu.memory_total_mib is not None:
             yield _bar1(gpu, gpu.bar1_total_mib, gpu.memory_total_mib)
+    if not (gpus and gpus.answering) and not (kernel and kernel.of("bar-invalid")):
+        refused = answer is not None and answer.state == "mismatch"
+        told_by = "driver.versions-agree" if refused else "driver.present"
+        yield Judgement("host", Verdict.UNKNOWN, "no GPU answered", consequence_of=told_by)
 
 
 def _bar1(gpu: Gpu, bar1_mib: int, memory_mib: int) -> Judgement:
