@@ -59,6 +59,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {
             "changed": False,
             "roles": [role for role in plan.roles if role in options["only"] or not options["only"]],
+            "failures": [_told(finding) for finding in report.findings if finding.verdict is Verdict.FAIL],
             "settings": role_settings(bundle, declared),
             "report": host_part(report),
             **_waiting(plan, options["reboot"]),

@@ -43,6 +43,10 @@ reboot_for:
   description: Why the host is to be rebooted; empty where it may not be.
   type: list
   returned: always
+failures:
+  description: What failed, one text per finding.
+  type: list
+  returned: always
 settings:
   description: Arguments of the roles, resolved from sku, profile and inventory.
   type: dict
