@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.declare import Judgement, check, equal, judged, note, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each
 from qwenhost.facts.cuda_errors import CudaErrors
 from qwenhost.facts.drained import Drained
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.mig import MigInstances
+from qwenhost.facts.mig_at_boot import MigAtBoot
 from qwenhost.records.desired import Expectations, MigLayout
 from qwenhost.records.finding import Verdict, by_hand, by_reboot, by_role
 
 HOST = "host"
+BOOT_UNIT = "qwenhost-mig.service"
 
 _ROLE = by_role("gpu_partitions")
 
@@ -125,6 +127,35 @@ def _layout(declared: MigLayout, instances: MigInstances) -> Judgement:
 
 def _counted(profiles: Counter[str]) -> str:
     return ", ".join(f"{name} x{times}" for name, times in sorted(profiles.items())) or "none"
+
+
+@check(
+    "mig.next-boot",
+    remedy=_ROLE,
+    applies=_managed,
+    skipped="partitions are not declared",
+    consequence_of=("mig.mode", "mig.layout"),
+)
+def next_boot(left: MigAtBoot, want: Expectations) -> Iterator[Judgement]:
+    """What is made at the next boot is what is declared.
+
+    Instances do not outlive a reboot. A host whose layout is in force now, without the unit that makes it
+    again, serves until somebody reboots it.
+    """
+    layouts = want.mig or ()
+    parted = any(layout.enabled for layout in layouts)
+    wanted = {layout.gpu: layout.profiles if layout.enabled else None for layout in layouts} if parted else {}
+    for gpu in sorted({*wanted, *left.profiles}):
+        yield equal(f"gpu{gpu}", _at_boot(left.profiles, gpu), _at_boot(wanted, gpu))
+    if parted or left.runs:
+        yield equal(BOOT_UNIT, "enabled" if left.runs else "not enabled", "enabled" if parted else "not enabled")
+    if not (wanted or left.profiles or left.runs):
+        yield Judgement(HOST, Verdict.PASS, "nothing", "nothing")
+
+
+def _at_boot(profiles: Mapping[int, tuple[str, ...] | None], gpu: int) -> str:
+    found = profiles.get(gpu, "nothing")
+    return "no MIG" if found is None else found if isinstance(found, str) else _counted(Counter(found))
 
 
 @check("mig.drained", remedy=_ROLE, applies=_managed, skipped="partitions are not declared")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from qwenhost.checks.engine import examine
+from qwenhost.checks.mig import next_boot
+from qwenhost.facts.mig_at_boot import mig_at_boot
 from qwenhost.plan import make_plan
-from qwenhost.records.bundle import Bundle
+from qwenhost.records.bundle import Bundle, Capture
 from qwenhost.records.desired import Expectations, MigLayout
+from qwenhost.records.errors import Unparsable
 from qwenhost.records.finding import Verdict
 from tests.checks.conftest import edited, of, only
 
@@ -72,3 +76,43 @@ def test_a_mode_that_was_set_waits_for_a_reboot_and_not_for_the_role(
     findings = of(examine(modes(healthy, current, pending), replace(want, mig=HALVES)), "mig.mode")
     first = next(finding for finding in findings if "gpu0" in finding.subject)
     assert (first.verdict, first.remedy.kind) == (Verdict.FAIL, kind)
+
+
+def at_boot(*layout: tuple[int, bool, list[str]], unit: str = "UW") -> str:
+    """Return the listing of the boot unit's files; U: the unit is there, W: it is wanted."""
+    config = {"layout": [{"gpu": gpu, "mig": mig, "instances": names} for gpu, mig, names in layout]}
+    files = {"/proc/version": "Linux version 5.15.0"}
+    folder = "/etc/systemd/system"
+    files |= {"/etc/qwenhost/mig.json": json.dumps(config)} if layout else {}
+    files |= {f"{folder}/qwenhost-mig.service": ""} if "U" in unit else {}
+    files |= {f"{folder}/multi-user.target.wants/qwenhost-mig.service": ""} if "W" in unit else {}
+    return json.dumps(files)
+
+
+KEPT = [(0, True, ["3g.40gb", "3g.40gb"]), *((gpu, False, list[str]()) for gpu in range(1, 8))]
+
+BOOTS = [
+    (HALVES, at_boot(*KEPT), {}),
+    (HALVES, at_boot(*KEPT, unit="U"), {"qwenhost-mig.service": "not enabled"}),
+    (HALVES, at_boot(*KEPT, unit=""), {"qwenhost-mig.service": "not enabled"}),
+    (HALVES, at_boot((0, True, ["7g.80gb"]), *KEPT[1:]), {"gpu0": "7g.80gb x1"}),
+    (HALVES, at_boot(*KEPT[1:]), {"gpu0": "nothing"}),
+    (WHOLE, at_boot(unit=""), {}),
+    (WHOLE, at_boot(KEPT[0]), {"gpu0": "3g.40gb x2", "qwenhost-mig.service": "enabled"}),
+]
+
+
+@pytest.mark.parametrize(("layouts", "files", "wrong"), BOOTS)
+def test_what_the_next_boot_makes(
+    healthy: Bundle, want: Expectations, layouts: tuple[MigLayout, ...], files: str, wrong: dict[str, str]
+) -> None:
+    """Judged by itself: what is in force now is another check's."""
+    judgements = list(next_boot(mig_at_boot(Capture("mig-at-boot", "ok", files)), replace(want, mig=layouts)))
+    assert judgements
+    assert {one.subject: one.observed for one in judgements if one.verdict is Verdict.FAIL} == wrong
+
+
+def test_a_layout_file_that_nobody_wrote_is_not_judged() -> None:
+    broken = at_boot(*KEPT).replace("layout", "layouts")
+    with pytest.raises(Unparsable):
+        mig_at_boot(Capture("mig-at-boot", "ok", broken))
