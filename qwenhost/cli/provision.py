@@ -36,9 +36,7 @@ class Shown:
 @click.option("--diff", is_flag=True, help="Show contents before and after.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing hosts.")
 @click.option("--force", is_flag=True, help="Go on in spite of findings that no role can fix.")
-@click.option(
-    "--reboot", is_flag=True, help="Reboot hosts where something waits for it: once, before they serve."
-)
+@click.option("--reboot", is_flag=True, help="Reboot hosts where something waits for it: once, before they serve.")
 @click.option("--serial", default="", metavar="N|N%", help="Change so many hosts at a time.")
 @click.option(
     "--max-fail",
