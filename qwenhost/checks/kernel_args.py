@@ -43,8 +43,8 @@ def kernel_args(
 ) -> Iterator[Judgement]:
     """The kernel has the arguments that are wanted, has them at the next boot, too, and none contradicts another.
 
-    Of an argument that is given twice the last one counts, so a setting that seems to be there is not in
-    force. What the boot loader does not have is gone after a reboot; what it has takes effect only then.
+    What the boot loader does not have is gone after a reboot, and what it has takes effect only then. Of an
+    argument that is given twice the last one counts, so a setting that seems to be there is not in force.
     """
     contradictions = list(_contradictions(now))
     wanted = [setting for setting in want.kernel_args if not want.why_not("kernel-args", setting.key)]
