@@ -16,6 +16,7 @@ from itertools import pairwise
 from qwenhost.facts.reading import plain
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
+from qwenhost.records.literals import Gist
 from qwenhost.records.source import command
 
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
@@ -90,13 +91,16 @@ class KernelLog:
         return self.content.encode("utf-8", "surrogatepass")
 
     @cached_property
-    def _lower(self) -> bytes:
-        """The same bytes in lower case (ASCII), so that offsets agree."""
-        return self._bytes.lower()
+    def _gist(self) -> Gist:
+        """What it says, in lower case (ASCII), so that offsets agree."""
+        return Gist(self._bytes.lower())
 
     def messages(self, words: Iterable[str]) -> tuple[Message, ...]:
-        """Return the messages with one of these words (lower case), oldest first where that can be told."""
-        starts = sorted({start for word in (*_BOOT_WORDS, *words) for start in self._line_starts(word)})
+        """Return the messages with one of these words, oldest first where that can be told.
+
+        Words are in lower case; all their digits count as alike.
+        """
+        starts = sorted({start for word in (*_BOOT_WORDS, *words) for start in self._gist.starts(word)})
         found = _oldest_first(list(_continued(map(self._message, starts))))
         boots = [number for number, message in enumerate(found) if _BOOT.search(message.text)]
         last = boots[-1] if boots else 0
@@ -112,15 +116,9 @@ class KernelLog:
             yield following
             start = following.ended
 
-    def _line_starts(self, word: str) -> Iterator[int]:
-        needle, at = word.encode(), 0
-        while (at := self._lower.find(needle, at)) >= 0:
-            yield self._lower.rfind(b"\n", 0, at) + 1
-            at = self._line_end(at)
-
     def _line_end(self, start: int) -> int:
-        end = self._lower.find(b"\n", start)
-        return len(self._lower) if end < 0 else end
+        end = self._bytes.find(b"\n", start)
+        return len(self._bytes) if end < 0 else end
 
     def _message(self, start: int) -> Message:
         end = self._line_end(start)

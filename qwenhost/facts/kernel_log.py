@@ -79,6 +79,14 @@ def _told(event: KernelEvent) -> tuple[str, str, int, str]:
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("xid", re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+)")),
+    (
+        "aer",
+        re.compile(
+            r"AER: .*error.* received|PCIe Bus Error: severity="
+            r"|severity: \w+ .*section_type: PCIe error.*device_id: (?P<bus>\S+)",  # the firmware saw it
+            re.IGNORECASE,
+        ),
+    ),
     ("sxid", re.compile(r"nvidia-nvswitch\d*.*SXid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+)")),
     ("named", re.compile(r"NVRM: GPU at PCI:(?P<bus>[0-9a-fA-F:.]+): GPU-[0-9a-f-]+")),
     ("off-bus", re.compile(r"fallen off the bus", re.IGNORECASE)),
@@ -102,15 +110,8 @@ _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         "gsp-timeout",
         re.compile(r"NVRM: _kgspLogXid1(?:19|20)|GSP .*(?:timed out|crash)", re.IGNORECASE),
     ),
-    (
-        "aer",
-        re.compile(
-            r"AER: .*error.* received|PCIe Bus Error: severity="
-            r"|severity: \w+ .*section_type: PCIe error.*device_id: (?P<bus>\S+)",  # the firmware saw it
-            re.IGNORECASE,
-        ),
-    ),
 )
+"""In the order in which they are tried: first those that a log may have by the ten thousand."""
 
 _HOST_WIDE = frozenset({"module-loaded", "other-driver", "secure-boot", "key-rejected", "api-mismatch"})
 

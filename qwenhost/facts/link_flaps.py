@@ -52,7 +52,9 @@ _DOWN = (
     ),
     re.compile(r"(?P<name>ib[\w.]+): (?:link (?:is )?down|Link down|port (?:error|down))"),
 )
-_WORDS = ("link down", "link is down", "module event", "infiniband", ": port error", ": port down")
+_WORDS = (
+    *("link down", "link is down", "cable unplugged", "cable error", "infiniband", ": port error", ": port down"),
+)
 
 
 @parses(KERNEL_LOG)

@@ -37,19 +37,32 @@ _ALIKE = bytes.maketrans(b"123456789", b"000000000")
 class Gist:
     """The lines of a text, each once and with all digits alike: a log of megabytes has few that differ so."""
 
-    def __init__(self, text: str) -> None:
-        self._lines = b"\n".join(set(_alike(text).split(b"\n")))
+    def __init__(self, text: bytes) -> None:
+        self._places: dict[bytes, list[int]] = {}
+        start = 0
+        for line in text.translate(_ALIKE).split(b"\n"):
+            self._places.setdefault(line, []).append(start)
+            start += len(line) + 1
+        self._lines = b"\n".join(self._places)
 
     def may_match(self, pattern: str) -> bool:
         """Tell whether the text holds what `pattern` needs; if not, a search is in vain."""
         return _possible(needs(pattern), self._holds)
+
+    def starts(self, word: str) -> Iterator[int]:
+        """Yield the offsets of the lines of the text that hold a word, up to its digits, in no order."""
+        needle, at = _alike(word), 0
+        while (at := self._lines.find(needle, at)) >= 0:
+            start, end = self._lines.rfind(b"\n", 0, at) + 1, self._lines.find(b"\n", at)
+            at = len(self._lines) if end < 0 else end
+            yield from self._places[self._lines[start:at]]
 
     def _holds(self, literal: str) -> bool:
         return all(part in self._lines for part in _alike(literal).split(b"\n"))
 
 
 def _alike(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass").translate(_ALIKE)
+    return text.encode().translate(_ALIKE)
 
 
 def _possible(need: Need, holds: Callable[[str], bool]) -> bool:

@@ -111,7 +111,7 @@ def _possible(text: str) -> Sequence[Source]:
     """Return the sources that `text` may be from, by the words that their forms need."""
     if len(text) <= LARGE:
         return sources()
-    gist = Gist(text)
+    gist = Gist(text.encode("utf-8", "surrogatepass"))
     return [source for source in sources() if gist.may_match(source.looks_like)]
 
 

@@ -49,13 +49,20 @@ def test_needed(pattern: str, literals: tuple[str, ...]) -> None:
     ],
 )
 def test_what_may_match(pattern: str, text: str, possible: bool) -> None:
-    assert Gist(text).may_match(pattern) is possible
+    assert Gist(text.encode()).may_match(pattern) is possible
+
+
+def test_lines_with_a_word_are_found_by_their_shape() -> None:
+    text = b"a 17\nXid 31, 7\na 18\nXid 32, 8\nXid 315\nlast Xid 3"
+    assert sorted(Gist(text).starts("Xid 31")) == [5, 20, 30]
+    assert [*Gist(text).starts("last")] == [38]
+    assert [*Gist(text).starts("other")] == [*Gist(b"").starts("x")] == []
 
 
 def test_what_is_recognised_may_match() -> None:
     texts = [path.read_text() for path in sorted(HEALTHY.iterdir())]
     for text in texts:
-        gist = Gist(text)
+        gist = Gist(text.encode())
         recognised = [form for form in sources() if form.recognises(text)]
         assert all(gist.may_match(form.looks_like) for form in recognised)
     assert any(form.recognises(text) for form in sources() for text in texts)
