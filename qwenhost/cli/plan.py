@@ -10,9 +10,12 @@ import click
 from qwenhost.records.errors import FAILED, USAGE, QwenhostError
 
 if TYPE_CHECKING:
-    from qwenhost.records.fit import Fit, Question
+    from qwenhost.records.fit import Question
+    from qwenhost.records.host import Host
+    from qwenhost.workflows.serving_plan import Target
 
 POSITIVE = click.IntRange(min=1)
+OWN_SERVICE = "host"
 
 
 @click.command()
@@ -36,6 +39,12 @@ POSITIVE = click.IntRange(min=1)
 @click.option(
     "--kv-cache-gib", type=click.FloatRange(0, min_open=True), help="Pool per GPU; makes the arithmetic exact."
 )
+@click.option(
+    "--calibrate",
+    default="",
+    metavar="URL|host",
+    help="First learn from the service at URL, or from the host's own, what vLLM takes; kept for later plans.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Write the versioned JSON plan.")
 @click.pass_context
 def command(
@@ -56,6 +65,7 @@ def command(
     max_num_batched_tokens: int | None,
     gpu_memory_utilization: float,
     kv_cache_gib: float | None,
+    calibrate: str,
     as_json: bool,
 ) -> None:
     """Say whether a Qwen3.5 model fits this host, HOSTS, an inventory's hosts or boards of --sku, and how.
@@ -65,9 +75,9 @@ def command(
     """
     from qwenhost.records.fit import Question
     from qwenhost.reports.fit_report import fit_json, fit_lines
-    from qwenhost.workflows.serving_plan import model_of
+    from qwenhost.workflows import serving_plan
 
-    shape, precision = model_of(model_name)
+    shape, precision = serving_plan.model_of(model_name)
     question = Question(
         model=shape,
         precision=precision,
@@ -82,7 +92,10 @@ def command(
         max_num_batched_tokens=max_num_batched_tokens,
         kv_cache_gib=kv_cache_gib,
     )
-    fits = _fits(question, hosts, inventory, limit, sku, gpus)
+    targets = _targets(hosts, inventory, limit, sku, gpus)
+    if calibrate:
+        _calibrate(question, targets, calibrate)
+    fits = {name: serving_plan.plan(question, target) for name, (target, _) in targets.items()}
     if as_json:
         click.echo(fit_json(fits))
     else:
@@ -91,17 +104,39 @@ def command(
     ctx.exit(0 if all(fit.chosen for fit in fits.values()) else FAILED)
 
 
-def _fits(
-    question: Question, names: tuple[str, ...], inventory: Path | None, limit: str, sku: str, gpus: int
-) -> dict[str, Fit]:
-    """Return the plans by host; the name is empty where no host was named."""
+def _targets(
+    names: tuple[str, ...], inventory: Path | None, limit: str, sku: str, gpus: int
+) -> dict[str, tuple[Target, Host | None]]:
+    """Return what is planned for by host; the name is empty where no host was named."""
     from qwenhost.workflows import hosts, serving_plan
 
     if sku and (names or inventory):
         raise QwenhostError("either boards or hosts", hint="leave out --sku", exit_code=USAGE)
     if sku:
-        return {"": serving_plan.plan_boards(question, sku, gpus)}
+        return {"": (serving_plan.boards(sku, gpus), None)}
     chosen = hosts.choose(names, inventory, limit)
     if not chosen:
-        return {"": serving_plan.plan_seen(question, None)}
-    return {host.name: serving_plan.plan_seen(question, host) for host in chosen}
+        return {"": (serving_plan.seen(None), None)}
+    return {host.name: (serving_plan.seen(host), host) for host in chosen}
+
+
+def _calibrate(question: Question, targets: dict[str, tuple[Target, Host | None]], where: str) -> None:
+    """Measure one service of each target; a URL is one service, so it measures one target."""
+    from qwenhost.workflows import calibration, served
+    from qwenhost.workflows.requests import UrlFetch
+    from qwenhost.workflows.smoke.service import Service
+
+    if where != OWN_SERVICE and len(targets) > 1:
+        raise QwenhostError(
+            "one URL measures one host", hint="name the host, or --calibrate host", exit_code=USAGE
+        )
+    for target, host in targets.values():
+        if where == OWN_SERVICE:
+            name, service = served.first_service(host)
+        else:
+            name, service = where, Service(UrlFetch(where))
+        told = calibration.calibrate(question, target.places[0], target.names[0], service, name)
+        path = calibration.keep(told)
+        click.echo(
+            f"{name}: overhead {told.overhead_gib:.2f} GiB, estimated {told.estimated_gib:.2f}: {path}", err=True
+        )

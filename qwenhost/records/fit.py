@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from qwenhost.records.calibration import Calibration
 from qwenhost.records.model_shape import ModelShape
+
+ESTIMATED = "estimated"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Question:
     kv_cache_gib: float | None = None
     """Size of the pool per GPU; the overhead is not estimated then, and the arithmetic is exact."""
     kernel_block_tokens: int = 16
+    calibration: Calibration | None = None
+    """Corrects the estimated overhead where the target was measured."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,7 @@ class Candidate:
     mig_profile: str
     weights_gib: float
     overhead_gib: float | None
-    """Estimated; None where the size of the pool was given."""
+    """None where the size of the pool was given."""
     kv_cache_gib: float
     block_tokens: int
     blocks: int
@@ -72,6 +77,7 @@ class Candidate:
     """Estimate for one request alone, from memory bandwidth."""
     prefill_tokens_per_s: float | None = None
     """Estimate for one replica, from BF16 peak."""
+    overhead_origin: str = ESTIMATED
     notes: tuple[str, ...] = ()
 
     @property

@@ -52,7 +52,8 @@ def fit_lines(fit: Fit, question: Question) -> Iterator[str]:
 
 
 def _chosen_lines(chosen: Candidate) -> Iterator[str]:
-    overhead = f", overhead {chosen.overhead_gib:.2f} GiB (estimated)" if chosen.overhead_gib is not None else ""
+    given = chosen.overhead_gib is None
+    overhead = "" if given else f", overhead {chosen.overhead_gib:.2f} GiB ({chosen.overhead_origin})"
     yield f"  per GPU: weights {chosen.weights_gib:.2f} GiB, KV cache {chosen.kv_cache_gib:.2f} GiB{overhead}"
     yield (
         f"  per replica: {chosen.kv_tokens:,} KV tokens, {chosen.concurrency:.2f} requests of that context "

@@ -9,7 +9,7 @@ from math import ceil
 
 from qwenhost.expectations import serving_tables as tables
 from qwenhost.expectations.serving_tables import GIB
-from qwenhost.records.fit import Candidate, Fit, Place, Question, Refused
+from qwenhost.records.fit import ESTIMATED, Candidate, Fit, Place, Question, Refused
 from qwenhost.records.model_shape import ModelShape
 from qwenhost.serving.kv_cache import BlockPool, block_pool
 
@@ -124,7 +124,8 @@ def _weights_gib(question: Question, layout: Layout) -> float:
 
 
 def _overhead_gib(question: Question, sequences: int, batched: int) -> float:
-    return tables.overhead_gib(question.model, sequences, batched, question.vision)
+    known = question.calibration.correction_gib if question.calibration else 0.0
+    return tables.overhead_gib(question.model, sequences, batched, question.vision) + known
 
 
 def _pool_gib(question: Question, layout: Layout, sequences: int, batched: int) -> float:
@@ -175,6 +176,7 @@ def _candidate(
         capacity=tuple(_capacity(question, pool, blocks)),
         decode_tokens_per_s=_decode_rate(question, layout),
         prefill_tokens_per_s=_prefill_rate(question.model, layout),
+        overhead_origin=question.calibration.origin if question.calibration else ESTIMATED,
         notes=tuple(_notes(question, layout)),
     )
 

@@ -14,6 +14,7 @@ from qwenhost.records.errors import USAGE, QwenhostError
 from qwenhost.records.fit import Question
 from qwenhost.records.promise import Promise
 from qwenhost.serving.fit import fit
+from qwenhost.workflows.calibration import calibrated
 from qwenhost.workflows.serving_plan import places
 
 LENGTHS = {"max-model-len": "context_tokens", "max-num-seqs": "sequences"}
@@ -56,14 +57,15 @@ def _kv_tokens(
     try:
         shape, precision = by_name(serving.model_name)
         size = max(1, len(instance.gpus))
-        question = Question(shape, precision, context, tensor_parallel=size, **_asked(given))
-        chosen = fit(question, places(declared.sku, size, bridged=True)[:1]).chosen
+        question = Question(shape, precision, context, tensor_parallel=size, **asked_by(given))
+        known = calibrated(question, declared.host, declared.sku.name)
+        chosen = fit(known, places(declared.sku, size, bridged=True)[:1]).chosen
     except (QwenhostError, TypeError, ValueError):
         return None
     return chosen.kv_tokens if chosen else None
 
 
-def _asked(given: dict[str, object]) -> dict[str, Any]:
+def asked_by(given: dict[str, object]) -> dict[str, Any]:
     """Return the fields of a question that options of vLLM decide."""
     pool = _number(given.get("kv-cache-memory-bytes"))
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from qwenhost.records.fit import Fit, Place, Question
 from qwenhost.records.host import Host
 from qwenhost.records.model_shape import ModelShape
 from qwenhost.serving.fit import fit
+from qwenhost.workflows.calibration import calibrated
 from qwenhost.workflows.doctor import expectations_on
 
 MIB_PER_GIB = 1024
@@ -33,16 +35,28 @@ def model_of(name: str) -> tuple[ModelShape, str]:
     return model_shapes.by_name(name)
 
 
-def plan_boards(question: Question, sku_name: str, gpus: int) -> Fit:
-    """Plan for so many boards of a product; no host is asked. Raises QwenhostError for an unknown product."""
+HERE = "localhost"
+"""Name of this host where none is given."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """GPUs to plan for, and the names under which their calibrations are kept, the nearest first."""
+
+    places: tuple[Place, ...]
+    names: tuple[str, ...]
+
+
+def boards(sku_name: str, gpus: int) -> Target:
+    """Return so many boards of a product; no host is asked. Raises QwenhostError for an unknown product."""
     sku = skus().get(sku_name)
     if sku is None:
         raise QwenhostError(f"there is no board {sku_name}", hint=f"known: {', '.join(skus())}", exit_code=USAGE)
-    return fit(question, places(sku, gpus))
+    return Target(places(sku, gpus), (sku.name,))
 
 
-def plan_seen(question: Question, host: Host | None) -> Fit:
-    """Plan for a host over SSH, or for this one (None), as it is declared and, for the rest, as it is found.
+def seen(host: Host | None) -> Target:
+    """Return the GPUs of a host over SSH, or of this one (None), as declared and, for the rest, as found.
 
     Raises QwenhostError where its GPUs are not known.
     """
@@ -52,7 +66,13 @@ def plan_seen(question: Question, host: Host | None) -> Fit:
             f"{host.name if host else 'this host'}: its GPUs are not known",
             hint="see qwenhost doctor, or name them: --sku NAME --gpus N",
         )
-    return fit(question, places(want.sku, want.gpus, bridged=bool(want.bridged_pairs)))
+    found = places(want.sku, want.gpus, bridged=bool(want.bridged_pairs))
+    return Target(found, (host.name if host else HERE, want.sku.name))
+
+
+def plan(question: Question, target: Target) -> Fit:
+    """Plan with what was measured of the target, where something was."""
+    return fit(calibrated(question, *target.names), target.places)
 
 
 def places(sku: Sku, gpus: int, bridged: bool = False) -> tuple[Place, ...]:

@@ -69,13 +69,18 @@ def _boot_id(report: HostReport) -> str:
 
 
 def state_file(host: str) -> Path:
-    """Return where a host's state is; a relative XDG_STATE_HOME does not count (XDG base directories)."""
+    """Return where a host's state is."""
+    return state_folder() / "hosts" / f"{quote(host, safe='@')}.json"
+
+
+def state_folder() -> Path:
+    """Return where everything is kept; a relative XDG_STATE_HOME does not count (XDG base directories)."""
     given = Path(os.environ.get("XDG_STATE_HOME", ""))
     try:
         folder = given if given.is_absolute() else Path.home() / ".local" / "state"
     except RuntimeError as error:
         raise StateUnusable(str(error)) from error
-    return folder / "qwenhost" / "hosts" / f"{quote(host, safe='@')}.json"
+    return folder / "qwenhost"
 
 
 def read(path: Path) -> Remembered | None:

@@ -13,7 +13,8 @@ from qwenhost.expectations.tables import table
 from qwenhost.records.fit import Candidate, Fit, Question
 from qwenhost.serving.fit import fit
 from qwenhost.serving.kv_cache import block_pool
-from qwenhost.workflows.serving_plan import places, plan_boards
+from qwenhost.workflows.serving_plan import boards as target_of
+from qwenhost.workflows.serving_plan import places, plan
 
 GIB = 2**30
 
@@ -24,7 +25,7 @@ def question(model: str, **changes: object) -> Question:
 
 
 def boards(model: str, sku: str, gpus: int = 1, **changes: object) -> Fit:
-    return plan_boards(question(model, **changes), sku, gpus)
+    return plan(question(model, **changes), target_of(sku, gpus))
 
 
 def whole(answer: Fit, parallel: int = 1) -> Candidate:
