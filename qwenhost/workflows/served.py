@@ -116,6 +116,16 @@ def ask(host: Host, serving: Serving, instance: str, question: str) -> str:
         raise OSError(f"{refusal.seen.observed}: {refusal.seen.evidence}") from refusal
 
 
+def first_service(host: Host | None) -> tuple[str, Service]:
+    """Return name and service of the first instance that a host declares. Raises QwenhostError for none."""
+    if host is None:
+        raise QwenhostError("no host is named whose own service could be asked", hint="give a URL")
+    declared = read_declared(host.variables, host=host.name, where=host.origin)
+    for name, service in services(declared, over_ssh(host)):
+        return f"{host.name} vllm@{name}", service
+    raise QwenhostError(f"{host.name}: nothing is served there", hint="declare qwenhost_vllm")
+
+
 def smoke_hosts(
     hosts: Sequence[Host], answers: Sequence[Expected] | None = None, full: bool = False
 ) -> tuple[HostReport, ...]:
