@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import subprocess
 import tempfile
-from typing import Any, Iterator, NamedTuple
+from typing import Any, Iterable, Iterator, NamedTuple
 
 from qwenhost.hands.answer import Refused
 
@@ -42,6 +43,7 @@ class Entry(NamedTuple):
     size_bytes: int
     sha256: str
     depends: str
+    provides: str
 
 
 class Installed(NamedTuple):
@@ -65,8 +67,29 @@ def entries(index: str) -> Iterator[Entry]:
                 fields.get("Filename", ""),
                 int(fields.get("Size", 0)),
                 fields.get("SHA256", ""),
-                fields.get("Depends", ""),
+                ", ".join(filter(None, (fields.get("Pre-Depends"), fields.get("Depends")))),
+                fields.get("Provides", ""),
             )
+
+
+def carries(package_version: str, version: str) -> bool:
+    """Tell whether a package's version is a revision of a driver's, such as 580.95.05-0ubuntu1 of 580.95.05."""
+    return re.match(r"(?:\d+:)?{}(?=$|[-+~.]\D|[-+~])".format(re.escape(version)), package_version) is not None
+
+
+def newest(found: Iterable[Entry], version: str) -> dict[str, Entry]:
+    """Return the newest revision of a driver's version for each package that has it."""
+    chosen: dict[str, Entry] = {}
+    for entry in found:
+        there = chosen.get(entry.name)
+        if carries(entry.version, version) and not (there and numbers(there.version) > numbers(entry.version)):
+            chosen[entry.name] = entry
+    return chosen
+
+
+def numbers(version: str) -> list[int]:
+    """Return the numbers of a version in their order, for comparing revisions."""
+    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def source_text(source: dict[str, Any]) -> str:

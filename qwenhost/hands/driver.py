@@ -44,7 +44,7 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
     if targets:
         apt.update_only(SOURCES)
         apt.install(targets)
-    loose = [part.name for part in _parts(request) if not part.held and _carries(part.version, version)]
+    loose = [part.name for part in _parts(request) if not part.held and apt.carries(part.version, version)]
     if loose:
         apt.hold(loose)
     for release in kernels:
@@ -75,7 +75,7 @@ def _parts(request: dict[str, Any]) -> list[apt.Installed]:
 def _targets(request: dict[str, Any]) -> list[str]:
     """Return what apt-get is told: NAME=VERSION to install, NAME- to remove; nothing when all is there."""
     version, parts = str(request["version"]), _parts(request)
-    present = {part.name for part in parts if _carries(part.version, version)}
+    present = {part.name for part in parts if apt.carries(part.version, version)}
     others = [part.name for part in parts if part.name not in present]
     missing = [name for name in request["packages"] if name not in present]
     headers = ["linux-headers-{}".format(row["release"]) for row in request["kernels"] if not row["headers"]]
@@ -93,29 +93,15 @@ def _target(name: str, chosen: dict[str, str]) -> str:
 
 def _choose(request: dict[str, Any], text: str) -> dict[str, str]:
     """Return the newest revision of the version for each package that has it. Raises Refused for a missing one."""
-    version = str(request["version"])
-    chosen: dict[str, str] = {}
-    others: set[str] = set()
-    for entry in apt.offered(text):
-        if not _carries(entry.version, version):
-            others |= {entry.version} if entry.name in request["packages"] else set()
-        elif _numbers(entry.version) >= _numbers(chosen.get(entry.name, "")):
-            chosen[entry.name] = entry.version
+    version, found = str(request["version"]), apt.offered(text)
+    chosen = {name: entry.version for name, entry in apt.newest(found, version).items()}
     missing = [name for name in request["packages"] if name not in chosen]
     if missing:
-        has = ", ".join(sorted(others, key=_numbers)[-3:]) or "none of these packages"
+        others = {entry.version for entry in found if entry.name in request["packages"]}
+        has = ", ".join(sorted(others, key=apt.numbers)[-3:]) or "none of these packages"
         told = "{} has no {} {} (it has: {})"
         raise Refused(told.format(request["source"]["uri"], missing[0], version, has))
     return chosen
-
-
-def _carries(package_version: str, version: str) -> bool:
-    found = VERSION.match(package_version)
-    return found is not None and found.group(1) == version
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", version)]
 
 
 def _planned(request: dict[str, Any], targets: list[str], kernels: list[str]) -> list[str]:

@@ -37,7 +37,7 @@ def test_every_command_has_help() -> None:
     context = click.Context(entry.cli)
     names = entry.cli.list_commands(context)
     modules = [module.name for module in pkgutil.iter_modules([str(ROOT / "qwenhost" / "cli")])]
-    assert names == [name for name in modules if entry.cli.get_command(context, name)]
+    assert names == [name.replace("_", "-") for name in modules if entry.cli.get_command(context, name)]
     assert all(entry.cli.get_command(context, name).get_short_help_str() for name in names)
 
 
