@@ -8,6 +8,7 @@ from typing import Any
 
 from qwenhost.expectations.gpu_services import gpu_services
 from qwenhost.expectations.tuning import tuning_settings
+from qwenhost.expectations.vllm_options import environment
 from qwenhost.records.desired import Expectations, Serving, VllmInstance
 
 NO_NODE = -1
@@ -49,7 +50,7 @@ def _serving_settings(serving: Serving, placement: Placement) -> dict[str, Any]:
         "vllm_service_model_path": serving.model_path,
         "vllm_service_model_name": serving.model_name,
         "vllm_service_model_source": dict(serving.model_source),
-        "vllm_service_environment": dict(serving.environment),
+        "vllm_service_environment": environment(serving),
         "vllm_service_proxy": dict(serving.proxy),
         "vllm_service_upgrade": dict(serving.upgrade),
         "vllm_service_instances": [_instance(instance, serving, placement) for instance in serving.instances],

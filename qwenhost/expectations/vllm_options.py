@@ -13,6 +13,15 @@ HOST = "127.0.0.1"
 SHUTDOWN_TIMEOUT_SECONDS = 30
 """vLLM's own default, 0, cuts off the requests in flight."""
 
+BASE_ENVIRONMENT: Mapping[str, str] = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+"""Nothing is fetched or reported while serving; redirects of media URLs lead into the host's own network."""
+
 RESERVED = ("api-key", "config", "model", "port", "served-model-name")
 """Written from their own inventory variables; a key in the file would be readable by the service's user."""
 
@@ -42,6 +51,11 @@ def options(serving: Serving, instance: VllmInstance) -> dict[str, object]:
     if has_gpus and len(instance.gpus) > 1 and not any(name in args for name in PARALLEL):
         content["tensor-parallel-size"] = len(instance.gpus)
     return content | args
+
+
+def environment(serving: Serving) -> dict[str, str]:
+    """Return the variables that all instances share, without the key; the inventory's win over those set here."""
+    return {**BASE_ENVIRONMENT, **serving.environment}
 
 
 def normal(args: Mapping[str, object]) -> dict[str, object]:

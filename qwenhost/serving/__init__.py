@@ -1,1 +1,1 @@
-"""How a model is served: whether it fits, and what vLLM is told."""
+"""Does a model fit, how, and what does its cache hold."""

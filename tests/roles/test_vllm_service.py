@@ -20,9 +20,8 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
-from qwenhost.expectations.vllm_options import options
+from qwenhost.expectations.vllm_options import BASE_ENVIRONMENT, environment, options
 from qwenhost.records.desired import Serving, VllmInstance
-from qwenhost.serving import command
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "roles" / "vllm_service"
@@ -46,7 +45,7 @@ def role_variables(serving: Serving, instance: VllmInstance, mig_uuid: str = "")
     return {
         "vllm_service_package": serving.package,
         "vllm_service_model_name": serving.model_name,
-        "vllm_service_environment": dict(serving.environment),
+        "vllm_service_environment": environment(serving),
         "vllm_service_instance": {
             "name": instance.name,
             "port": instance.port,
@@ -101,19 +100,21 @@ def test_config_file_holds_the_options(
     rendered: Path, case: str, serving: Serving, instance: VllmInstance
 ) -> None:
     written = yaml.safe_load((rendered / case / "vllm.yaml").read_text())
-    assert written == yaml.safe_load(command.config_text(serving, instance))
+    assert written == options(serving, instance)
 
 
 @pytest.mark.parametrize(
-    ("case", "serving", "instance", "uuid"),
-    [("gpu", SERVING, INSTANCE, ""), ("mig", SERVING, SLICE, "MIG-5b1e"), ("cpu", CPU_SERVING, INSTANCE, "")],
+    ("case", "devices"),
+    [
+        ("gpu", {"CUDA_VISIBLE_DEVICES": "0,1"}),
+        ("mig", {"CUDA_VISIBLE_DEVICES": "MIG-5b1e"}),
+        ("cpu", {}),  # the CPU build takes no devices
+    ],
 )
-def test_environment_file_is_the_computed_one(
-    rendered: Path, case: str, serving: Serving, instance: VllmInstance, uuid: str
-) -> None:
+def test_environment_file_names_the_devices(rendered: Path, case: str, devices: dict[str, str]) -> None:
     lines = [line for line in (rendered / case / "vllm.env").read_text().splitlines() if "=" in line]
     written = {name: json.loads(value) for name, _, value in (line.partition("=") for line in lines)}
-    assert written == command.environment(serving, instance, uuid)
+    assert written == {**BASE_ENVIRONMENT, **SERVING.environment, **devices}
 
 
 def test_gpu_instance_waits_for_its_memory_and_stays_on_its_node(rendered: Path) -> None:
@@ -151,10 +152,11 @@ def test_unit_leaves_no_worker_and_no_key_behind(rendered: Path) -> None:
     assert parser.sections() == ["Unit", "Service", "Install"]
 
 
-def test_start_program_runs_the_computed_command_line() -> None:
+def test_start_program_names_the_options_and_nothing_secret() -> None:
     text = (ROLE / "files" / "vllm-serve").read_text()
     asked = [part.strip('"') for part in text.splitlines()[-1].split()]
-    assert asked == ["exec", *command.argv(replace(INSTANCE, name="$1"))]
+    program = "/opt/qwenhost/vllm/current/bin/vllm"
+    assert asked == ["exec", program, "serve", "--config", "/etc/qwenhost/vllm/$1.yaml"]
 
 
 def test_probe_accepts_a_free_port_and_names_a_taken_one() -> None:

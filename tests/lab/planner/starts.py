@@ -13,9 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from qwenhost.expectations.vllm_options import BASE_ENVIRONMENT
 from qwenhost.lab import tiny_model
 from qwenhost.lab.wheelhouse import CACHE
-from qwenhost.serving.command import BASE_ENVIRONMENT
 
 LIMIT_SECONDS = 600
 """A start takes 20 s of an idle core, and many times that on a machine that does other things, too."""

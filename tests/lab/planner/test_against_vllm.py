@@ -1,7 +1,7 @@
 """What the planner predicts is what vLLM does: the same blocks, tokens and concurrency, the same refusals.
 
-More sequences than state blocks, which the planner refuses, too, fail on a GPU only: there vLLM checks it before it
-captures CUDA graphs (data/serving/overhead.yaml has such runs); its CPU build starts.
+More sequences than state blocks, which the planner refuses, too, fail on a GPU only, where vLLM asks before it
+captures CUDA graphs; its CPU build starts with them.
 """
 
 from __future__ import annotations
