@@ -34,7 +34,8 @@ cd / && for file in $(find etc usr/local var/lib/qwenhost/*.json boot/grub -name
   -o -path '*qwenhost*' -not -type d 2>/dev/null | grep -v /runs | sort -u); do
   [ -d "$file" ] || stat -c '%A %U %N' "$file"; [ -d "$file" ] || [ -L "$file" ] || sha256sum < "$file"; done
 sysctl kernel.panic vm.swappiness net.core.rmem_max net.ipv4.tcp_mtu_probing kernel.numa_balancing
-cat /sys/kernel/mm/transparent_hugepage/enabled /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor
+grep -oE '\\[[a-z]+\\]|^[a-z]+$' /sys/kernel/mm/transparent_hugepage/enabled | tr -d '[]'
+cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor
 grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages
 df -B1 --output=size /dev/shm
 systemctl is-active qwenhost-tuning || true
