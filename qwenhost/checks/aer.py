@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, note
+from qwenhost.checks.logs import nothing
 from qwenhost.expectations.pcie import PATH, corrected_errors
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.facts.pci import PciDevices
@@ -29,10 +30,12 @@ def aer(kernel: KernelEvents | None, errors: PcieErrors | None, pci: PciDevices 
         yield _logged(where, lines, _leads_to_gpu(where, pci))
     counted = [judgement for judgement in _counted(errors, pci) if judgement.subject[-12:] not in events]
     yield from counted
-    if kernel and not events and not counted:
-        yield Judgement("host", Verdict.PASS, "no PCIe error in the kernel log")
-    elif errors and errors.counted and not events and not counted:
+    if events or counted:
+        return
+    if errors and errors.counted and (kernel is None or kernel.cut):
         yield Judgement("host", Verdict.PASS, f"no error counted by {len(errors.counted)} devices")
+    elif kernel:
+        yield nothing("no PCIe error in the kernel log", cut=kernel.cut)
 
 
 def _leads_to_gpu(where: str, pci: PciDevices | None) -> bool:

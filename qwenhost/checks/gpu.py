@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.logs import nothing
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS, each
 from qwenhost.expectations.driver_tables import recovery
 from qwenhost.facts.driver import DriverAnswer, DriverVersions
@@ -198,8 +199,10 @@ def gsp(gpus: Gpus | None, versions: DriverVersions | None, kernel: KernelEvents
             yield note(gpu.subject, f"firmware {gpu.gsp_firmware}", expected=f"driver {module}")
     if kernel and not silent:
         unnamed = kernel.of("gsp-timeout")
-        text = unnamed[0].text if unnamed else ""
-        yield judged(HOST, not unnamed, observed="timeout" if unnamed else "no timeout", evidence=text)
+        if unnamed:
+            yield Judgement(HOST, Verdict.FAIL, "timeout", evidence=unnamed[0].text)
+        else:
+            yield nothing("no timeout", cut=kernel.cut)
 
 
 @check(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
+from qwenhost.checks.logs import nothing
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS
 from qwenhost.expectations.driver_tables import xid, xids
 from qwenhost.expectations.gpu_limits import nvlink_error_limits
@@ -131,10 +132,12 @@ def errors(kernel: KernelEvents | None, counters: LinkErrors | None) -> Iterator
         yield _error(where, link, events)
     if counters:
         yield from (_counted(counters, place, found) for place, found in counters.counts.items())
-    if kernel and not seen:
-        yield Judgement(HOST, Verdict.PASS, "no NVLink error in the kernel log")
-    elif counters and not seen and not counters.counts:
+    if seen:
+        return
+    if counters and not counters.counts and (kernel is None or kernel.cut):
         yield Judgement(HOST, Verdict.PASS, f"no error counted on {len(counters.asked)} GPUs")
+    elif kernel:
+        yield nothing("no NVLink error in the kernel log", cut=kernel.cut)
 
 
 def _counted(counters: LinkErrors, place: tuple[int, int], found: Mapping[str, int]) -> Judgement:

@@ -72,7 +72,7 @@ def _from_nvml(device: Device) -> GpuLinks:
     links = tuple((int(link["link"]), link.get("state") == 1) for link in get(device, "nvlink"))
     silence: Silence = "" if links else "mig" if get(device, "mig_mode_current") else "no links"
     address, name = bus_id(get(device, "bus_id") or ""), get(device, "name") or ""
-    return GpuLinks(device["index"], address, name, links, silence)
+    return GpuLinks(int(device["index"]), address, name, links, silence)
 
 
 @parses(STATUS, trust=1)

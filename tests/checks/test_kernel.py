@@ -16,7 +16,7 @@ from tests.checks.conftest import added, logged, of, only, without
 Verdicts = Callable[..., dict[str, str]]
 
 CHECKS = ("host.hung-tasks", "host.oom", "host.machine-check")
-OF_THE_LOG = (*CHECKS, "gpu.xid", "fabric.switch-errors")
+OF_THE_LOG = (*CHECKS, "gpu.xid", "gpu.gsp", "pcie.aer", "fabric.switch-errors")
 
 HUNG = "INFO: task {}:{} blocked for more than {} seconds."
 
@@ -248,12 +248,38 @@ def test_no_log_is_unknown(healthy: Bundle, want: Expectations, check: str) -> N
     assert [row.verdict for row in told(only(healthy, "nvml"), want, check)] == ["unknown"]
 
 
+def with_cut_log(bundle: Bundle) -> Bundle:
+    cut = replace(bundle.of("dmesg")[0], truncated=True)
+    return replace(bundle, captures=(*without(bundle, "dmesg").captures, cut))
+
+
 @pytest.mark.parametrize("check", OF_THE_LOG)
 def test_a_log_that_was_cut_passes_nothing(healthy: Bundle, want: Expectations, check: str) -> None:
     assert [row.verdict for row in told(healthy, want, check)] == ["pass"]
-    cut = replace(healthy.of("dmesg")[0], truncated=True)
-    bundle = replace(without(healthy, "dmesg"), captures=(*without(healthy, "dmesg").captures, cut))
-    assert [row.verdict for row in told(bundle, want, check)] == ["unknown"]
+    assert [row.verdict for row in told(with_cut_log(healthy), want, check)] == ["unknown"]
+
+
+AER = "/sys/bus/pci/devices/0000:40:01.1/aer_dev_"
+
+
+@pytest.mark.parametrize(
+    ("check", "source", "text"),
+    [
+        ("pcie.aer", "pcie-errors", f'{{"{AER}fatal": "DLP 0\\nTOTAL_ERR_FATAL 0\\n"}}'),
+        ("nvlink.errors", "", ""),  # NVML's own counters
+    ],
+)
+def test_counters_stand_in_for_a_log_that_was_cut(
+    healthy: Bundle, want: Expectations, check: str, source: str, text: str
+) -> None:
+    bundle = with_cut_log(added(healthy, source, text) if source else healthy)
+    (row,) = told(bundle, want, check)
+    assert (row.verdict, row.observed[:16]) == ("pass", "no error counted")
+
+
+def test_nvlink_errors_of_a_cut_log_alone(healthy: Bundle, want: Expectations) -> None:
+    logs = with_cut_log(only(healthy, "dmesg"))
+    assert [row.verdict for row in told(logs, want, "nvlink.errors")] == ["unknown"]
 
 
 @pytest.mark.parametrize("check", CHECKS)

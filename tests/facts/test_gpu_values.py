@@ -11,6 +11,7 @@ import pytest
 from qwenhost.facts.gpus import Gpu
 from qwenhost.facts.inforom import InforomWarnings, inforom_warnings
 from qwenhost.facts.link_errors import COUNTERS, errors_from_listing, errors_from_nvml
+from qwenhost.facts.nvlink import links_from_nvml
 from qwenhost.facts.replays import replays_from_nvml, replays_from_query, replays_from_xml
 from qwenhost.facts.smi.nvml import gpus_from_nvml
 from qwenhost.facts.smi.query import gpus_from_query
@@ -330,6 +331,12 @@ def test_link_counters_by_nvml() -> None:
     assert (found.asked, found.counts) == ((0, 1), {(1, 2): {"replay": 9}})
     with pytest.raises(Unparsable):
         errors_from_nvml(ok(json.dumps({"init": "SUCCESS", "devices": [{"index": 0}]})))
+
+
+def test_a_damaged_index_is_no_gpu() -> None:
+    answer = {"init": "SUCCESS", "devices": [{"index": [], "nvlink": [{"link": 0, "state": 1}]}]}
+    with pytest.raises(TypeError):
+        links_from_nvml(ok(json.dumps(answer)))
 
 
 def reading(minute: int, count: int) -> Capture:
