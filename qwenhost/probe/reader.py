@@ -30,11 +30,11 @@ class Reader:
         self.source = source
         self.timeout_seconds = timeout_seconds
         self.stuck = False
-        self.exit_status = None  # type: int | None
         self.truncated = False
         self.started = time.monotonic()
         self.seconds = 0.0
-        self.pid, ends = _fork(source)
+        self.pid, ends = _start(source)
+        self.exit_status = 0 if self.pid is None else None  # type: int | None
         self.text, self.messages, self.outcome = bytearray(), bytearray(), bytearray()
         limit = int(source["limit_bytes"])
         self.pipes = {
@@ -145,12 +145,10 @@ class Reader:
         return os.WEXITSTATUS(self.exit_status)
 
 
-def _fork(source: dict[str, Any]) -> tuple[Any, ...]:
+def _start(source: dict[str, Any]) -> tuple[Any, ...]:
     """Start the child; return its pid and the reading ends of its three pipes."""
     pairs = [os.pipe() for _ in range(3)]
-    pid = os.fork()
-    if pid == 0:
-        children.run(source, *[write for _, write in pairs])
+    pid = children.start(source, *[write for _, write in pairs])
     for read, write in pairs:
         os.close(write)
         os.set_blocking(read, False)
