@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from qwenhost.cli.outputs import STDOUT, put
 from qwenhost.records.errors import FAILED, USAGE, QwenhostError
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ POSITIVE = click.IntRange(min=1)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the results to this file.")
 @click.option("--baseline", type=click.Path(path_type=Path), help="Compare with results of an earlier run.")
 @click.option("--tolerance", type=click.FloatRange(0, 1), default=0.1, show_default=True, help="Loss that holds.")
+@click.option(
+    "--plan", type=click.Path(path_type=Path), help="`qwenhost plan --json`: compare with its estimates."
+)
+@click.option("--html", metavar="PATH", help="Write one self-contained page with charts to PATH, - for stdout.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.pass_context
 def command(
@@ -50,6 +55,8 @@ def command(
     output: Path | None,
     baseline: Path | None,
     tolerance: float,
+    plan: Path | None,
+    html: str | None,
     as_json: bool,
 ) -> None:
     """Measure the model served at URL, or the instances of an inventory's hosts, over a ladder of concurrencies.
@@ -58,22 +65,31 @@ def command(
     failed or, with --baseline, that throughput fell by more than the tolerance.
     """
     from qwenhost.reports.bench_text import ladder_lines
+    from qwenhost.reports.figures_page import ladder_part, page
     from qwenhost.workflows import bench
+    from qwenhost.workflows.promised import roofline_in
 
+    if html == STDOUT and as_json:
+        raise QwenhostError("--html and --json both want standard output", exit_code=USAGE)
     before = bench.load_saved(baseline) if baseline else {}
+    roofline = roofline_in(plan) if plan else None
     ladder = _ladder(concurrency)
-    measured, bad = [], False
+    measured, parts, bad = [], [], False
     for target in _targets(targets, inventory, limit, (model, tokenizer, vllm), api_key_file):
         load = replace(target.load, concurrencies=ladder, input_tokens=input_tokens, output_tokens=output_tokens)
         told = bench.measure(replace(target, load=load), _say)
+        told = bench.beside(told, roofline) if roofline else told
         earlier = before.get(told.service)
         compared = bench.compare(told, earlier, tolerance) if earlier else ()
         bad = bad or any(step.failed for step in told.steps) or any(not one.holds for one in compared)
         measured.append(told)
-        if not as_json:
+        parts.append(ladder_part(told, compared))
+        if not as_json and html != STDOUT:
             click.echo("\n".join(ladder_lines(told, compared)))
     if output:
         bench.save(measured, output)
+    if html:
+        put(html, page("qwenhost bench", parts))
     if as_json:
         click.echo(bench.to_json(measured))
     ctx.exit(FAILED if bad else 0)

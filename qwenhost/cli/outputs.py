@@ -55,7 +55,7 @@ class Outputs:
     def write_forms(self, reports: Sequence[HostReport], again: str = "") -> None:
         """Write the forms for programs. Raises QwenhostError."""
         for name, path in self._wanted():
-            _put(str(path), self._rendered(name, reports, again))
+            put(str(path), self._rendered(name, reports, again))
 
     def _rendered(self, form: str, reports: Sequence[HostReport], again: str) -> str:
         if form == "json":
@@ -89,7 +89,8 @@ def output_options(command: Command) -> Command:
     return command
 
 
-def _put(path: str, content: str) -> None:
+def put(path: str, content: str) -> None:
+    """Write to a file, or to standard output for "-". Raises QwenhostError."""
     if path == STDOUT:
         click.echo(content, nl=False)
         return

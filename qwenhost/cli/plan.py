@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from qwenhost.cli.outputs import STDOUT, put
 from qwenhost.records.errors import FAILED, USAGE, QwenhostError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ OWN_SERVICE = "host"
     metavar="URL|host",
     help="First learn from the service at URL, or from the host's own, what vLLM takes; kept for later plans.",
 )
+@click.option("--html", metavar="PATH", help="Write one self-contained page with charts to PATH, - for stdout.")
 @click.option("--json", "as_json", is_flag=True, help="Write the versioned JSON plan.")
 @click.pass_context
 def command(
@@ -66,6 +68,7 @@ def command(
     gpu_memory_utilization: float,
     kv_cache_gib: float | None,
     calibrate: str,
+    html: str | None,
     as_json: bool,
 ) -> None:
     """Say whether a Qwen3.5 model fits this host, HOSTS, an inventory's hosts or boards of --sku, and how.
@@ -74,9 +77,12 @@ def command(
     2 wrong usage.
     """
     from qwenhost.records.fit import Question
+    from qwenhost.reports.figures_page import page, plan_part
     from qwenhost.reports.fit_report import fit_json, fit_lines
     from qwenhost.workflows import serving_plan
 
+    if html == STDOUT and as_json:
+        raise QwenhostError("--html and --json both want standard output", exit_code=USAGE)
     shape, precision = serving_plan.model_of(model_name)
     question = Question(
         model=shape,
@@ -96,9 +102,12 @@ def command(
     if calibrate:
         _calibrate(question, targets, calibrate)
     fits = {name: serving_plan.plan(question, target) for name, (target, _) in targets.items()}
+    if html:
+        parts = [plan_part(host, fit, question) for host, fit in fits.items()]
+        put(html, page(f"qwenhost plan: {model_name}", parts))
     if as_json:
         click.echo(fit_json(fits))
-    else:
+    elif html != STDOUT:
         for host, fit in fits.items():
             click.echo("\n".join(([f"{host}:"] if host else []) + list(fit_lines(fit, question))))
     ctx.exit(0 if all(fit.chosen for fit in fits.values()) else FAILED)

@@ -35,6 +35,9 @@ class Ladder:
     """ISO 8601, UTC."""
     steps: tuple[Step, ...]
 
+    roofline: tuple[float, ...] = ()
+    """Estimated output tokens/s of each step, where a plan told them."""
+
     def at(self, concurrency: int) -> Step | None:
         """Return one step."""
         return next((step for step in self.steps if step.concurrency == concurrency), None)

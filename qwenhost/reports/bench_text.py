@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from qwenhost.records.load import Comparison, Ladder, Step
 
@@ -16,11 +16,17 @@ def ladder_lines(ladder: Ladder, against: Sequence[Comparison]) -> Iterator[str]
     )
     yield f"{'at a time':>10} {'output tok/s':>13} {'TTFT p50':>10} {'p99 ms':>9} {'TPOT p50':>9} {'p99 ms':>8}"
     ratios = {one.concurrency: one for one in against}
+    ceilings = dict(zip((step.concurrency for step in ladder.steps), ladder.roofline, strict=False))
     for step in ladder.steps:
         row = f"{step.concurrency:10} {step.output_tokens_per_s:13.1f}"
         row += f" {step.ttft_median_ms:10.1f} {step.ttft_p99_ms:9.1f}"
         row += f" {step.tpot_median_ms:9.2f} {step.tpot_p99_ms:8.2f}"
-        yield row + _told(ratios.get(step.concurrency)) + _marks(step)
+        yield row + _share(step, ceilings) + _told(ratios.get(step.concurrency)) + _marks(step)
+
+
+def _share(step: Step, ceilings: Mapping[int, float]) -> str:
+    ceiling = ceilings.get(step.concurrency)
+    return f"  {step.output_tokens_per_s / ceiling:.0%} of the estimated {ceiling:.0f}" if ceiling else ""
 
 
 def _marks(step: Step) -> str:

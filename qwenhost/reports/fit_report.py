@@ -36,9 +36,14 @@ def _candidate(one: Candidate) -> dict[str, object]:
     return {key: round(value, DIGITS) if isinstance(value, float) else value for key, value in fields.items()}
 
 
+def asked_of(question: Question) -> str:
+    """Return what was asked, in a few words."""
+    return f"{question.model.name} {question.precision}, {question.context_tokens} tokens"
+
+
 def fit_lines(fit: Fit, question: Question) -> Iterator[str]:
     """Yield the chosen layout with its command, then all others and why not."""
-    asked = f"{question.model.name} {question.precision}, {question.context_tokens} tokens"
+    asked = asked_of(question)
     if fit.chosen is None:
         yield f"{asked}: does not fit ({fit.reason})"
     else:

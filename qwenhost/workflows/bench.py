@@ -6,7 +6,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from qwenhost.records.desired import Serving
 from qwenhost.records.errors import BadData, QwenhostError, Unparsable
 from qwenhost.records.host import Host
 from qwenhost.records.load import Comparison, Ladder, Step
+from qwenhost.serving.roofline import Roofline
 from qwenhost.workflows.requests import Fetch, UrlFetch
 from qwenhost.workflows.served import KEY_FILE, HostFetch, SendHttp
 from qwenhost.workflows.served import over_ssh as http_over_ssh
@@ -200,6 +201,15 @@ def _comparison(step: Step, before: Step, tolerance: float) -> Comparison:
     return Comparison(step.concurrency, ratio, times, ratio >= 1 - tolerance and step.failed <= before.failed)
 
 
+def beside(ladder: Ladder, roofline: Roofline) -> Ladder:
+    """Return a ladder with what was estimated of each step."""
+    told = (
+        roofline.output_tokens_per_s(step.concurrency, ladder.input_tokens, ladder.output_tokens)
+        for step in ladder.steps
+    )
+    return replace(ladder, roofline=tuple(told))
+
+
 def save(ladders: Sequence[Ladder], path: Path) -> None:
     """Write ladders as versioned JSON. Raises QwenhostError."""
     try:
@@ -229,4 +239,8 @@ def load_saved(path: Path) -> dict[str, Ladder]:
 
 def from_json(ladder: Mapping[str, Any]) -> Ladder:
     """Return a ladder of its JSON form. Raises KeyError and TypeError for another form."""
-    return Ladder(**{**ladder, "steps": tuple(Step(**step) for step in ladder["steps"])})
+    lists = {
+        "steps": tuple(Step(**step) for step in ladder["steps"]),
+        "roofline": tuple(ladder.get("roofline", ())),
+    }
+    return Ladder(**{**ladder, **lists})

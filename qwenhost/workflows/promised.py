@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from qwenhost.records.errors import USAGE, QwenhostError
 from qwenhost.records.fit import Question
 from qwenhost.records.promise import Promise
 from qwenhost.serving.fit import fit
+from qwenhost.serving.roofline import Roofline
 from qwenhost.workflows.calibration import calibrated
 from qwenhost.workflows.serving_plan import places
 
@@ -34,17 +36,41 @@ def promise_of(declared: Declared, serving: Serving, instance: VllmInstance) -> 
 
 def promise_in(path: Path) -> Promise:
     """Return what the chosen layout of `qwenhost plan --json` promises. Raises QwenhostError."""
+    chosen = _chosen(path)
     try:
-        plan = json.loads(path.read_text(encoding="utf-8"))
-        chosen = plan["chosen"]
         context = chosen["args"][chosen["args"].index("--max-model-len") + 1]
         return Promise(int(context), int(chosen["max_num_seqs"]), int(chosen["kv_tokens"]), str(path))
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise _no_plan(path, error) from error
+
+
+def roofline_in(path: Path) -> Roofline:
+    """Return the rates that the chosen layout of a plan estimates. Raises QwenhostError where it has none."""
+    chosen = _chosen(path)
+    try:
+        return Roofline(float(chosen["decode_tokens_per_s"]), float(chosen["prefill_tokens_per_s"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise QwenhostError(
+            f"{path}: the plan estimates no rates", hint="plan for whole A100 boards", exit_code=USAGE
+        ) from error
+
+
+def _chosen(path: Path) -> Mapping[str, Any]:
+    try:
+        chosen = json.loads(path.read_text(encoding="utf-8"))["chosen"]
     except OSError as error:
         raise QwenhostError(f"{path}: {error.strerror}", exit_code=USAGE) from error
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise QwenhostError(
-            f"{path}: not a plan that fits: {error}", hint="write it with qwenhost plan --json", exit_code=USAGE
-        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise _no_plan(path, error) from error
+    if not isinstance(chosen, dict):
+        raise _no_plan(path, "nothing is chosen")
+    return chosen
+
+
+def _no_plan(path: Path, why: object) -> QwenhostError:
+    return QwenhostError(
+        f"{path}: not a plan that fits: {why}", hint="write it with qwenhost plan --json", exit_code=USAGE
+    )
 
 
 def _kv_tokens(

@@ -11,6 +11,7 @@ import pytest
 
 from qwenhost.records.errors import QwenhostError
 from qwenhost.reports.bench_text import ladder_lines
+from qwenhost.serving.roofline import Roofline
 from qwenhost.workflows import bench
 from qwenhost.workflows.requests import Fetch, Response
 
@@ -131,3 +132,11 @@ def test_key_is_never_in_the_command_line(target: bench.Target) -> None:
     request = replace(target.load, key_file="/etc/key").request(1)
     assert "/etc/key" not in " ".join(arguments(request, "/tmp/x"))
     assert json.dumps(request)
+
+
+def test_ladder_beside_a_plan_tells_its_share_of_the_estimate(target: bench.Target) -> None:
+    ladder = bench.beside(bench.measure(target, quiet), Roofline(120.0, 1e9))
+    assert [round(rate) for rate in ladder.roofline] == [120, 480]
+    lines = list(ladder_lines(ladder, ()))
+    assert "83% of the estimated 120" in lines[2]
+    assert bench.from_json(json.loads(bench.to_json([ladder]))["ladders"][0]) == ladder
