@@ -28,7 +28,7 @@ def tuning_settings(want: Expectations, live_sysctl: Mapping[str, str]) -> dict[
         "host_tuning_swap_off": bool(_value(want, "swap", want.swap)),
         "host_tuning_shm_bytes": int(_value(want, "shm", want.shm) or 0),
         "host_tuning_limits": {setting.key: setting.value for setting in want.limits},
-        "host_tuning_kernel_args": [word for setting in args for word in setting.value.split()],
+        "host_tuning_kernel_args": [setting.value for setting in args],
         "host_tuning_nvidia_options": {
             setting.key: setting.value for setting in _reachable(want, "nvidia-options", want.nvidia_options)
         },

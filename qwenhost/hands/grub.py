@@ -26,22 +26,26 @@ LINE = 'GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT {}"\n'
 
 
 def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
-    """Have the kernel get {"args": [words]} at the next boot; none: our file goes. Raises Refused.
+    """Have the kernel get {"args": [words that belong side by side]} at the next boot. Raises Refused.
 
-    Asks for a reboot where the running kernel has not got them.
+    What others give it already is not given again; our file goes where nothing is left. Asks for a reboot where
+    the running kernel has not got them.
     """
-    args = [str(word) for word in request["args"]]
-    for word in args:
+    groups = [str(words).split() for words in request["args"]]
+    for word in [word for words in groups for word in words or [""]]:
         if not ARGUMENT.fullmatch(word):
             raise BadRequest("not a kernel argument that GRUB takes as it is: {!r}".format(word))
     before = boot_stamp.read(OWN)
-    body = LINE.format(" ".join(args)) if args else ""
-    if not args and before is None:
+    if not groups and before is None:
         return outcome([], [])
     _need_grub()
-    was, due = _lines(before), _told(args, in_menu=True)
+    others = _without(_menu(), _args(before))
+    args = [word for words in groups if not contains(others, words) for word in words]
+    was, due = _told(_args(before), contains(_menu(), _args(before))), _told(args, in_menu=True)
     if was != due and not check:
-        _apply(before, body, args)
+        _apply(before, LINE.format(" ".join(args)) if args else "", args)
+        if not all(contains(_menu(), words) for words in groups):
+            return run(request)  # the menu had been older than its files
     return outcome(was, due, _reason(args) if was != due else "")
 
 
@@ -75,11 +79,16 @@ def contains(found: list[str], wanted: list[str]) -> bool:
     return any(found[at : at + len(wanted)] == wanted for at in range(len(found) - len(wanted) + 1))
 
 
-def _lines(own: str | None) -> list[str]:
-    """Return readable lines of what is configured."""
+def _without(menu: list[str], own: list[str]) -> list[str]:
+    """Return the menu's words without ours, which stand last where they stand."""
+    places = [at for at in range(len(menu) - len(own) + 1) if menu[at : at + len(own)] == own]
+    return menu[: places[-1]] + menu[places[-1] + len(own) :] if own and places else menu
+
+
+def _args(own: str | None) -> list[str]:
+    """Return the words of our file."""
     found = re.search(r'DEFAULT="\$GRUB_CMDLINE_LINUX_DEFAULT (.*)"', boot_stamp.body_of(own))
-    args = found.group(1).split() if found else []
-    return _told(args, contains(_menu(), args))
+    return found.group(1).split() if found else []
 
 
 def _told(args: list[str], in_menu: bool) -> list[str]:

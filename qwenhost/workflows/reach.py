@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from qwenhost.checks.virtual import virtual
 from qwenhost.facts.boot_loader import BootLoader
 from qwenhost.facts.clock import Container
-from qwenhost.facts.cpus import KernelArgs
+from qwenhost.facts.cpus import Governors, KernelArgs
 from qwenhost.facts.gpus import Gpus
 from qwenhost.facts.iommu import Iommu
 from qwenhost.facts.mount_table import MountTable
@@ -61,7 +61,10 @@ def _lacking(bundle: Bundle, want: Expectations) -> Iterator[tuple[str, str]]:
 
 
 def _of_the_machine(bundle: Bundle) -> Iterator[tuple[str, str]]:
-    container = fact_of(bundle, Container)
+    """Name what a container or a virtual machine leaves to its machine."""
+    container, governors = fact_of(bundle, Container), fact_of(bundle, Governors)
+    if governors and not governors.cpus:
+        yield "governor", "the kernel sets no frequency here, as in a virtual machine"
     if container and container.manager:
         yield "swap", f"{container.manager}: swap is its machine's"
 

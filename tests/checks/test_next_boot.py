@@ -213,6 +213,15 @@ def test_what_a_container_cannot_set_is_skipped_and_not_tried() -> None:
         assert [f.verdict for f in found(check, want, *captures)] == ["skip"], check
 
 
+def test_where_nothing_sets_a_frequency_no_governor_is_kept_for_the_next_boot() -> None:
+    cpus = {"/sys/devices/system/cpu/online": "0-3\n", "/sys/devices/system/cpu/present": "0-3\n"}
+    captures = (Capture("cpus", "ok", json.dumps(cpus)), files("tuned-at-boot", {PAGES: LINE}))
+    want = expectations_of(Bundle("h", captures), read_declared({"qwenhost_profile": "serving"}, "h"))
+    assert role_settings(want, {}, Placement())["host_tuning_governor"] == ""
+    assert [finding.verdict for finding in found("host.governor", want, *captures)] == ["skip"]
+    assert [finding.verdict for finding in found("host.next-boot", want, *captures)] == ["pass"]
+
+
 def test_a_profile_asks_for_nothing_that_the_kernel_lacks() -> None:
     capture = Capture("sysctl", "ok", json.dumps(LIVE))
     want = expectations_of(Bundle("h", (capture,)), read_declared({"qwenhost_profile": "serving"}, "h"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.hands.conftest import Hands
 BOOT = "11111111-2222-4333-8444-555555555555"
 OWN = "etc/default/grub.d/90-qwenhost.cfg"
 MENU = "boot/grub/grub.cfg"
-WANTED = {"args": ["iommu=pt", "hugepagesz=1G", "hugepages=4"]}
+WANTED = {"args": ["iommu=pt", "hugepagesz=1G hugepages=4"]}
 
 
 @pytest.fixture
@@ -21,6 +22,7 @@ def grub(root: Path) -> Path:
     write_grub(root)
     (root / "etc/default/grub").write_text('GRUB_CMDLINE_LINUX_DEFAULT="quiet crashkernel=1G crashkernel=1G"\n')
     (root / "etc/default/grub.d/50-cloud.cfg").write_text('GRUB_CMDLINE_LINUX="console=ttyS0"\n')
+    subprocess.run(["/bin/sh", root / "usr/sbin/update-grub"], check=True, capture_output=True)
     (root / "proc/cmdline").write_text("BOOT_IMAGE=/boot/vmlinuz root=/dev/sda1 ro quiet\n")
     (root / "proc/sys/kernel/random").mkdir(parents=True)
     (root / "proc/sys/kernel/random/boot_id").write_text(f"{BOOT}\n")
@@ -67,6 +69,24 @@ def test_a_killed_run_is_finished_by_the_next(hands: Hands, grub: Path) -> None:
     assert "hugepages=4" in entries(grub)[0]
 
 
+def test_what_others_give_is_not_given_again(hands: Hands, grub: Path) -> None:
+    (grub / "etc/default/grub").write_text('GRUB_CMDLINE_LINUX_DEFAULT="iommu=pt hugepages=4"\n')
+    subprocess.run(["/bin/sh", grub / "usr/sbin/update-grub"], check=True, capture_output=True)
+    ran = hands("kernel-args", WANTED)
+    assert ran.answer["after"] == ["kernel arguments: hugepagesz=1G hugepages=4"]
+    assert entries(grub)[0] == "console=ttyS0 iommu=pt hugepages=4 hugepagesz=1G hugepages=4"
+    assert hands("kernel-args", WANTED).answer["changed"] is False
+    assert hands("kernel-args", {"args": ["iommu=pt"]}).answer["after"] == ["kernel arguments: none"]
+    assert hands("kernel-args", {"args": ["iommu=pt"]}).answer["changed"] is False
+    assert not (grub / OWN).exists()
+
+
+def test_a_menu_that_was_older_than_its_files_is_seen_through(hands: Hands, grub: Path) -> None:
+    (grub / MENU).write_text((grub / MENU).read_text().replace("quiet", "quiet iommu=pt"))
+    assert hands("kernel-args", WANTED).status == 0
+    assert entries(grub)[0].endswith("crashkernel=1G iommu=pt hugepagesz=1G hugepages=4")
+
+
 def test_without_arguments_our_file_goes(hands: Hands, grub: Path) -> None:
     hands("kernel-args", WANTED)
     assert hands("kernel-args", {"args": []}).answer["changed"]
@@ -97,7 +117,7 @@ def test_a_host_that_grub_does_not_boot_is_refused(hands: Hands, grub: Path, gon
     assert hands("kernel-args", {"args": []}).status == 0
 
 
-@pytest.mark.parametrize("word", ['a="b"', "a b", "$(reboot)", "x;y", "a\\n", "`id`", ""])
+@pytest.mark.parametrize("word", ['a="b"', "$(reboot)", "x;y", "a\\n", "`id`", ""])
 def test_words_for_a_shell_are_refused(hands: Hands, grub: Path, word: str) -> None:
     assert hands("kernel-args", {"args": [word]}).status == 2
 
