@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sysconfig
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import Any
 from qwenhost.records.finding import Change
 from qwenhost.records.task_event import TaskEvent, TaskKind
 from qwenhost.workflows.content import content_dir
+from qwenhost.workflows.runner_folder import forget_environment, runner_folder
 
 Observer = Callable[[TaskEvent], None]
 
@@ -77,10 +76,9 @@ def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> Play
 
     run = PlaybookRun()
     content = content_dir()
-    folder = tempfile.mkdtemp(prefix="qwenhost-run-")
-    try:
+    with runner_folder() as folder:
         result = ansible_runner.run(
-            private_data_dir=folder,
+            private_data_dir=str(folder),
             project_dir=str(content),
             playbook=str(content / "playbooks" / f"{name}.yml"),
             inventory=str(options.inventory.resolve()),
@@ -91,10 +89,9 @@ def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> Play
             settings={"pexpect_timeout": 0.5},  # how soon Ctrl-C is noticed
             quiet=True,
             event_handler=lambda event: handle(event, run, observe),
+            status_handler=forget_environment,
         )
         run.status = str(result.status)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)  # its artifacts repeat the whole environment
     return run
 
 
