@@ -131,11 +131,11 @@ def test_each_drift_is_named_and_the_role_repairs_it(host: Host) -> None:
 def unstamped(state: str) -> list[str]:
     """Leave out the checksums of the two files that note the boot in which they were written."""
     lines = state.splitlines()
-    noted = {
-        at + 1 for at, line in enumerate(lines) if "90-qwenhost.cfg" in line or "qwenhost-nvidia.conf" in line
-    }
+    noted = {at + 1 for at, line in enumerate(lines) if any(name in line for name in NOTED)}
     return [line for at, line in enumerate(lines) if at not in noted]
 
+
+NOTED = ("90-qwenhost.cfg", "qwenhost-nvidia.conf")
 
 SITE = {
     "/etc/sysctl.d/99-site.conf": "vm.swappiness = 60",
