@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 INVENTORY := inventories/lab.yml
-LAB_PACKAGES := systemd-container mmdebstrap iproute2 openssh-client gcc libc6-dev
+LAB_PACKAGES := systemd-container mmdebstrap iproute2 openssh-client gcc libc6-dev qemu-system-x86 e2fsprogs
 TEST_PACKAGES := openssh-server openssh-client gcc libc6-dev
 
 .DEFAULT_GOAL := help

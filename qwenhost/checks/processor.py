@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
 from qwenhost.checks.host import NUMA_BALANCING, TUNED, settings
@@ -77,7 +78,7 @@ def numa_balancing(now: Sysctl, nodes: NumaNodes | None, want: Expectations) -> 
     value = now.values.get(NUMA_BALANCING)
     declared = [setting for setting in want.sysctl if setting.key == NUMA_BALANCING]
     if declared:
-        yield from settings(now, declared, want)
+        yield from (replace(judgement, remedy=TUNED) for judgement in settings(now, declared, want))
     elif value is None:
         return
     elif nodes is not None and len(nodes.cpus) == 1:

@@ -8,7 +8,7 @@ import pytest
 
 from qwenhost.checks.engine import examine
 from qwenhost.records.bundle import Bundle, Capture
-from qwenhost.records.desired import Expectations, Serving, VllmInstance
+from qwenhost.records.desired import Expectations, Serving, Setting, VllmInstance
 
 CPU = "/sys/devices/system/cpu"
 DF_H = "Filesystem      Size  Used Avail Use% Mounted on\n"
@@ -117,6 +117,13 @@ def verdict(check: str, want: Expectations, *captures: Capture) -> list[str]:
 @pytest.mark.parametrize(("check", "source", "text", "expected"), CASES)
 def test_forms(check: str, source: str, text: str, expected: str) -> None:
     assert verdict(check, Expectations(), Capture(source, "ok", text)) == [expected]
+
+
+def test_numa_balancing_that_the_profile_turns_off_is_the_roles_to_set() -> None:
+    off = Expectations(sysctl=(Setting("kernel.numa_balancing", "0", "", "test"),))
+    live = Bundle("h", captures=(Capture("sysctl-text", "ok", "kernel.numa_balancing = 1\n"),))
+    found = next(f for f in examine(live, off) if f.check == "host.numa-balancing")
+    assert (found.verdict.value, found.remedy.role) == ("fail", "host_tuning")
 
 
 def test_shared_memory_for_several_gpus() -> None:

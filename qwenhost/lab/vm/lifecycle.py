@@ -64,5 +64,7 @@ def _write(machine: VirtualMachine, install: Callable[[Path], None]) -> None:
     hosts.mount_root(host, image(recipe()))
     write_guest(host, host.root)
     install(host.root)
+    # Emulated, compiling the simulator's programs takes longer than a doctor waits for them.
+    run("chroot", str(host.root), "python3", "-m", "compileall", "-q", "/usr/lib")
     write_disk(host.root, machine.disk)
     run("umount", str(host.root))

@@ -23,7 +23,6 @@ CPULISTS = tuple(str(node) for node in range(NODES))
 
 BOOT_TIMEOUT_SECONDS = 300
 """A boot takes 20 s on an idle machine; on a busy one several times that."""
-NICENESS = 5
 CONSOLE_LINES = 15
 
 
@@ -107,10 +106,9 @@ def console(machine: VirtualMachine) -> str:
 
 
 def _run(lab: Lab, port: int) -> None:
-    """Become QEMU, in the group by which the lab ends it, and behind what else this machine does."""
+    """Become QEMU, in the group by which the lab ends it."""
     machine = VirtualMachine(lab.host(1), port)
     cgroups.join(cgroups.of_supervisor(machine.host))
-    os.nice(NICENESS)
     command = qemu_command(machine)
     os.execvp(command[0], command)
 
