@@ -1,8 +1,8 @@
 """Builds a flat APT repository of stand-ins for NVIDIA's driver packages.
 
 Names, versions and dependencies are those of NVIDIA's Ubuntu packages, before and after names lost their branch.
-Contents are not: maintainer scripts leave what the real ones leave where the lab and the checks look, a module file
-per kernel with headers and the versions of the simulated driver.
+Contents are not: maintainer scripts leave what the real ones leave where lab and checks look (a module file per
+kernel with headers, the versions of the simulated driver).
 """
 
 from __future__ import annotations
