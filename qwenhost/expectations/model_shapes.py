@@ -9,7 +9,7 @@ from typing import Any
 from qwenhost.expectations.models import FILE, all_sizes, nearest_sizes
 from qwenhost.expectations.tables import table
 from qwenhost.records.errors import USAGE, QwenhostError
-from qwenhost.records.model_shape import BF16_BYTES, ModelShape
+from qwenhost.records.model_shape import BF16_BYTES, ModelShape, WeightBytes
 
 PRECISIONS = ("bf16", "fp8", "gptq-int4")
 NAME = re.compile(
@@ -65,8 +65,8 @@ def _shape(name: str, size: str) -> ModelShape:
     )
 
 
-def of_checkpoint(name: str, config: Mapping[str, Any], checkpoint_bytes: int, origin: str) -> ModelShape:
-    """Return the shape that a checkpoint's config.json tells; all its weights count, with vision and MTP.
+def of_checkpoint(name: str, config: Mapping[str, Any], weights: WeightBytes, origin: str) -> ModelShape:
+    """Return the shape that a checkpoint's config.json tells.
 
     Raises QwenhostError for another architecture.
     """
@@ -88,17 +88,23 @@ def of_checkpoint(name: str, config: Mapping[str, Any], checkpoint_bytes: int, o
             linear_value_dim=int(text["linear_value_head_dim"]),
             conv_kernel=int(text["linear_conv_kernel_dim"]),
             context_tokens=int(text["max_position_embeddings"]),
-            text_params=checkpoint_bytes // BF16_BYTES,
-            active_params=checkpoint_bytes // BF16_BYTES,
-            mtp_params=0,
-            vision_params=0,
-            weight_bytes={_precision(config): checkpoint_bytes},
+            text_params=weights.text // BF16_BYTES,
+            active_params=int(weights.text - weights.experts * _idle_share(text)) // BF16_BYTES,
+            mtp_params=weights.mtp // BF16_BYTES,
+            vision_params=weights.vision // BF16_BYTES,
+            weight_bytes={_precision(config): weights.total},
             origin=origin,
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise QwenhostError(
             f"{origin}: not the config of a Qwen3.5 model: {error}", hint="name a folder with its config.json"
         ) from error
+
+
+def _idle_share(text: Mapping[str, Any]) -> float:
+    """Return the share of the experts that one token does not go through."""
+    experts = int(text.get("num_experts") or 0)
+    return 1 - int(text["num_experts_per_tok"]) / experts if experts else 0.0
 
 
 def _attention_layers(text: Mapping[str, Any]) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import re
+from math import log
 
 from qwenhost.expectations.tables import table
 
 FILE = "models/qwen3.5.yaml"
 NAME = re.compile(r"qwen[-_ ]?3\.5[-_ ](?P<size>\d+(?:\.\d+)?b(?:-a\d+b)?)", re.IGNORECASE)
+
+
+SMALLEST = 0.1
+"""Billions; a size of nothing has no neighbours in proportion."""
 
 
 def nearest_sizes(model: str) -> tuple[str, ...]:
@@ -17,10 +21,8 @@ def nearest_sizes(model: str) -> tuple[str, ...]:
     sizes: list[str] = table(FILE)["sizes"]
     if match is None or match["size"].lower() in sizes:
         return ()
-    wanted = match["size"].lower()
-    close = difflib.get_close_matches(wanted, sizes, n=2, cutoff=0.0)
-    by_parameters = min(sizes, key=lambda size: abs(_billions(size) - _billions(wanted)))
-    return tuple(dict.fromkeys([by_parameters, *close]))[:2]
+    wanted = max(_billions(match["size"].lower()), SMALLEST)
+    return tuple(sorted(sizes, key=lambda size: abs(log(_billions(size) / wanted)))[:2])
 
 
 def _billions(size: str) -> float:

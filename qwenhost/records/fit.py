@@ -102,3 +102,7 @@ class Fit:
     reason: str
     candidates: tuple[Candidate, ...]
     refused: tuple[Refused, ...]
+    disk_gib: float = 0.0
+    """What the host needs for the checkpoint."""
+    ram_gib: float = 0.0
+    """What the host's processes of the chosen layout need, page cache not counted."""

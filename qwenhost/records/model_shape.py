@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 BF16_BYTES = 2
+
+
+@dataclass(frozen=True)
+class WeightBytes:
+    """Bytes of a checkpoint, and of its parts that may stay out or that a token goes through only in part."""
+
+    PARTS: ClassVar = ("vision", "mtp", "experts")
+
+    total: int
+    vision: int = 0
+    mtp: int = 0
+    experts: int = 0
+
+    @property
+    def text(self) -> int:
+        """Bytes without vision tower and MTP layer."""
+        return self.total - self.vision - self.mtp
 
 
 @dataclass(frozen=True)

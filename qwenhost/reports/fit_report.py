@@ -25,6 +25,8 @@ def _fields(fit: Fit) -> dict[str, object]:
     return {
         "chosen": _candidate(fit.chosen) if fit.chosen else None,
         "reason": fit.reason,
+        "disk_gib": round(fit.disk_gib, DIGITS),
+        "ram_gib": round(fit.ram_gib, DIGITS),
         "candidates": [_candidate(candidate) for candidate in fit.candidates],
         "refused": [asdict(refused) for refused in fit.refused],
     }
@@ -49,6 +51,7 @@ def fit_lines(fit: Fit, question: Question) -> Iterator[str]:
     else:
         yield f"{asked}: {fit.chosen.layout}, {fit.reason}"
         yield from _chosen_lines(fit.chosen)
+        yield f"  on the host: {fit.disk_gib:.0f} GiB of disk for the checkpoint, {fit.ram_gib:.0f} GiB of RAM"
     others = [candidate for candidate in fit.candidates if candidate is not fit.chosen]
     yield from _table(others)
     if fit.refused:

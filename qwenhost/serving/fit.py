@@ -13,6 +13,9 @@ from qwenhost.records.fit import ESTIMATED, Candidate, Fit, Place, Question, Ref
 from qwenhost.records.model_shape import ModelShape
 from qwenhost.serving.kv_cache import BlockPool, block_pool
 
+SERVER_PROCESSES = 2
+"""API server and engine core of a replica, beside a worker per GPU."""
+
 SHORTEST_CONTEXT = 4096
 """Tokens, from which the capacity is told."""
 
@@ -42,7 +45,20 @@ def fit(question: Question, places: Sequence[Place]) -> Fit:
     candidates = tuple(one for one in tried if isinstance(one, Candidate))
     refused = tuple(one for one in tried if isinstance(one, Refused))
     chosen = _choose(candidates)
-    return Fit(chosen, _reason(chosen, question, refused), candidates, refused)
+    disk, ram = _disk_gib(question), _ram_gib(chosen)
+    return Fit(chosen, _reason(chosen, question, refused), candidates, refused, disk, ram)
+
+
+def _disk_gib(question: Question) -> float:
+    """Return what the whole checkpoint takes: parts that are not loaded lie on the disk, too."""
+    share = tables.rule("disk_percent_of_weights") / 100
+    return share * question.model.weight_bytes[question.precision] / GIB
+
+
+def _ram_gib(chosen: Candidate | None) -> float:
+    """Return what API server, engine core and workers of all replicas take."""
+    processes = chosen.replicas * (SERVER_PROCESSES + chosen.tensor_parallel) if chosen else 0
+    return float(processes * tables.rule("ram_gib_per_process"))
 
 
 def _layouts(question: Question, place: Place) -> Iterator[Layout]:

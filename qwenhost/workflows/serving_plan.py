@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from qwenhost.expectations import model_shapes, partitions
 from qwenhost.expectations import serving_tables as tables
@@ -18,19 +15,17 @@ from qwenhost.records.host import Host
 from qwenhost.records.model_shape import ModelShape
 from qwenhost.serving.fit import fit
 from qwenhost.workflows.calibration import calibrated
+from qwenhost.workflows.checkpoint import shape_in
 from qwenhost.workflows.doctor import expectations_on
 
 MIB_PER_GIB = 1024
-INDEX = "model.safetensors.index.json"
 
 
 def model_of(name: str) -> tuple[ModelShape, str]:
     """Return shape and precision of a model by its name, or of a checkpoint's folder. Raises QwenhostError."""
     folder = Path(name)
     if "/" in name and (folder.is_absolute() or folder.is_dir()):
-        shape = model_shapes.of_checkpoint(
-            folder.name, _read(folder / "config.json"), _bytes_of(folder), str(folder / "config.json")
-        )
+        shape = shape_in(folder)
         return shape, next(iter(shape.weight_bytes))
     return model_shapes.by_name(name)
 
@@ -112,26 +107,3 @@ def _slices(sku: Sku, gpus: int) -> tuple[Place, ...]:
         for profile in known
         if "+" not in profile.name
     )
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise QwenhostError(
-            f"{path}: {getattr(error, 'strerror', None) or error}",
-            hint="name a folder with a checkpoint",
-            exit_code=USAGE,
-        ) from error
-    if not isinstance(content, dict):
-        raise QwenhostError(f"{path}: not a JSON object", exit_code=USAGE)
-    return content
-
-
-def _bytes_of(folder: Path) -> int:
-    """Return the bytes of a checkpoint's weights, by its index or by its files."""
-    if (folder / INDEX).is_file():
-        metadata = _read(folder / INDEX).get("metadata")
-        if isinstance(metadata, dict) and isinstance(metadata.get("total_size"), int):
-            return int(metadata["total_size"])
-    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))

@@ -135,3 +135,20 @@ def test_mig_slices_are_candidates_and_whole_gpus_are_preferred() -> None:
     assert answer.chosen.mig_profile == ""
     half = next(one for one in answer.candidates if one.mig_profile == "3g.40gb")
     assert (half.replicas, half.tensor_parallel) == (4, 1)
+
+
+def test_host_needs_disk_for_the_whole_checkpoint_and_memory_for_its_processes() -> None:
+    answer = boards("qwen3.5-27b", "a100-sxm4-40gb", 8)
+    assert answer.disk_gib == pytest.approx(1.1 * 55_562_855_904 / GIB)
+    assert answer.ram_gib == 4 * (2 + 2) * 3  # 4 replicas, each with API server, engine core and 2 workers
+
+
+def test_all_sizes_and_precisions_are_known() -> None:
+    quantised = ("27b", "35b-a3b", "122b-a10b", "397b-a17b")
+    names = [f"qwen3.5-{size}" for size in ("0.8b", "2b", "4b", "9b", *quantised)]
+    names += [f"qwen3.5-{size}-{precision}" for size in quantised for precision in ("fp8", "gptq-int4")]
+    for name in [*names, "qwen3.6-27b", "qwen3.6-35b-a3b-fp8"]:
+        shape, precision = by_name(name)
+        parameters = shape.text_params + shape.mtp_params + shape.vision_params
+        assert shape.weight_bytes["bf16"] == 2 * parameters
+        assert shape.weight_bytes[precision] <= 2 * parameters

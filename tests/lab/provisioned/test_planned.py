@@ -6,6 +6,7 @@ import json
 import re
 
 from qwenhost.expectations.model_shapes import of_checkpoint
+from qwenhost.records.model_shape import WeightBytes
 from qwenhost.serving.kv_cache import block_pool
 from tests.lab.provisioned.conftest import Provisioned
 
@@ -20,7 +21,9 @@ def test_cache_of_the_running_service_is_as_planned(provisioned: Provisioned) ->
     info = dict(
         re.findall(r'(\w+)="([^"]*)"', provisioned.on("lab1", "curl -s 127.0.0.1:8000/metrics | grep config_info"))
     )
-    pool = block_pool(of_checkpoint("tiny", config, 1, MODEL), kernel_block_tokens=PROCESSOR_BLOCK_TOKENS)
+    pool = block_pool(
+        of_checkpoint("tiny", config, WeightBytes(1), MODEL), kernel_block_tokens=PROCESSOR_BLOCK_TOKENS
+    )
     concurrency = pool.blocks(POOL_BYTES) / pool.per_request(CONTEXT, True, 0)
     assert int(info["block_size"]) == pool.block_tokens
     assert int(info["num_gpu_blocks"]) == pool.blocks(POOL_BYTES)
