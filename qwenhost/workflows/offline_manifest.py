@@ -22,6 +22,7 @@ from qwenhost.records.manifest import FetchedFile, Manifest
 INDEXES = ("Packages.gz", "Packages")
 TIMEOUT_SECONDS = 60
 
+
 def manifest(hosts: Sequence[Host], distribution: str) -> Manifest:
     """Return what the hosts of an inventory would fetch.
 

@@ -12,6 +12,7 @@ import pytest
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.host import Host
 from qwenhost.reports import manifest as report
+from qwenhost.workflows.inventory import load_hosts
 from qwenhost.workflows.offline_manifest import manifest
 from tests.driver_repository import NEW, OLD, everything
 
@@ -82,3 +83,14 @@ def test_a_folder_that_is_not_here_is_named(tmp_path: Path) -> None:
         manifest([host(tmp_path / "nowhere")], "ubuntu-24.04")
     assert f"{tmp_path}/nowhere: no index can be read" in str(caught.value)
     assert "on the host" in caught.value.hint
+
+
+def test_a_key_that_is_not_beside_the_inventory_is_named_before_any_host_is_contacted(tmp_path: Path) -> None:
+    source = {"mirror": "https://mirror.example.net/cuda", "key": "nvidia.asc"}
+    hosts = {"gpu1": {"qwenhost_driver": {"branch": "580", "source": source}}}
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(json.dumps({"all": {"hosts": hosts}}))
+    with pytest.raises(QwenhostError, match=r"nvidia\.asc: no such file"):
+        load_hosts(inventory)
+    (tmp_path / "nvidia.asc").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")
+    assert [host.name for host in load_hosts(inventory)] == ["gpu1"]
