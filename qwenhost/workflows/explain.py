@@ -20,8 +20,10 @@ from qwenhost.records.bundle import Capture
 from qwenhost.records.desired import Expectations, Sku
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.explanation import Explanation, Reading, Threshold
+from qwenhost.records.finding import NO_REMEDY
 from qwenhost.records.source import Source
 from qwenhost.workflows.code_names import attributes_of, data_files_of, names_of
+from qwenhost.workflows.smoke.catalogue import HEALTH, QUESTIONS, Question
 
 GPU_FIELDS = {field.name for field in fields(Gpu)} - {"index", "bus_id", "name", "lost", "device_id"}
 """What is judged of a GPU; the others say which one it is."""
@@ -40,13 +42,30 @@ SAMPLES: tuple[Any, ...] = (1, "0000:07:00.0", "0x20b210de", [1])
 
 def explain(check_id: str) -> Explanation:
     """Return what is known of a check. Raises QwenhostError for an id that does not exist."""
-    known = checks()
+    known, asked = checks(), {question.id: question for question in (HEALTH, *QUESTIONS)}
+    if check_id in asked:
+        return _asked_of_service(asked[check_id])
     if check_id not in known:
-        near = difflib.get_close_matches(check_id, known, n=3) or list(known)[:3]
+        near = difflib.get_close_matches(check_id, [*known, *asked], n=3) or list(known)[:3]
         raise QwenhostError(
             f"there is no check {check_id}", hint=f"qwenhost checks lists all, such as {', '.join(near)}"
         )
     return explained(known[check_id])
+
+
+def _asked_of_service(question: Question) -> Explanation:
+    """Return what is known of a question of the smoke test, which is asked of a service and not of a host."""
+    return Explanation(
+        id=question.id,
+        why=question.why,
+        remedy=NO_REMEDY,
+        consequence_of=() if question is HEALTH else (HEALTH.id,),
+        readings=(),
+        recognised=(),
+        thresholds=(),
+        declared=(),
+        data=data_files_of(question.look),
+    )
 
 
 def explained(check: Check) -> Explanation:

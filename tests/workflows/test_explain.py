@@ -73,3 +73,9 @@ def test_every_check_can_be_explained(check: str) -> None:
 def test_the_page_of_checks_is_up_to_date() -> None:
     made = markdown(explained(check) for check in checks().values())
     assert PAGE.read_text(encoding="utf-8") == made, "run: qwenhost checks --markdown > docs/checks.md"
+
+
+def test_questions_of_the_smoke_test_are_explained() -> None:
+    told = explain("smoke.burst")
+    assert "at the same time" in told.why
+    assert told.consequence_of == ("smoke.health",)
