@@ -97,6 +97,12 @@ def _made(path: Path) -> Path:
 
 
 def _forget(parent: Path) -> None:
-    runs = sorted(path for path in parent.iterdir() if NAME.fullmatch(path.name) and path.is_dir())
+    """Remove the runs that were written to longest ago; one that goes on is among the last."""
+    runs = sorted((path for path in parent.iterdir() if NAME.fullmatch(path.name)), key=_written_at)
     for path in runs[:-KEPT]:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _written_at(run: Path) -> tuple[float, str]:
+    """Return when a run was last written to; of the same tick of the clock, the name tells the order."""
+    return max(path.stat().st_mtime for path in (run, run / EVENTS) if path.exists()), run.name

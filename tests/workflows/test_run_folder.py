@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,16 @@ def test_the_last_runs_are_kept_and_nothing_else_is_touched(told: list[str], run
         path.mkdir()
     newest = opened(told).path
     assert sorted(runs.iterdir()) == sorted([*old[-KEPT + 1 :], newest, runs / "notes"])
+
+
+def test_a_run_that_goes_on_is_kept_whatever_is_begun_meanwhile(told: list[str]) -> None:
+    long = opened(told)
+    observe = long.observer(lambda event: None)
+    for _ in range(KEPT + 2):
+        os.utime(opened(told).path, (0, 0))
+        observe(EVENT)
+    long.finish([REPORT], "")
+    assert told == [f"report and events of this run: {long.path}"]
 
 
 def test_two_runs_of_one_second_have_a_folder_each(told: list[str]) -> None:

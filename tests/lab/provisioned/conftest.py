@@ -81,5 +81,8 @@ def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisione
     up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
     assert up.code == 0, up.messages
     fresh = {host: state(host) for host in ("lab1", "lab2")}
+    patch = pytest.MonkeyPatch()
+    patch.setenv("XDG_STATE_HOME", str(inventory.parent / "state"))
     yield Provisioned(inventory, fresh, run(QWENHOST, "provision", str(inventory), "--yes", "--json"))
+    patch.undo()
     lifecycle.down(LAB)
