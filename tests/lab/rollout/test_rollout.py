@@ -22,6 +22,7 @@ SKU = "a100-80gb-pcie"
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root")]
 
 DRIFT = "sysctl -qw vm.swappiness=33"
+ARGUMENT = "mitigations=auto"
 SWAPPINESS = "sysctl -n vm.swappiness"
 HELD = '{"run": "x", "controller": "somebody@elsewhere process 1 of 2", "since": %s}'
 
@@ -31,12 +32,19 @@ class Rollout:
     """Two hosts that are as declared."""
 
     inventory: Path
+    fresh: dict[str, str]
+    """Host -> its boot before the first provision."""
+    first: Command
 
     def provision(self, *options: str) -> Command:
-        return run(QWENHOST, "provision", str(self.inventory), "--yes", "--json", *options)
+        return provision(self.inventory, *options)
 
     def fault(self, host: str, kind: str) -> None:
         assert run(QWENHOST, "lab", "fault", "--name", LAB.name, host, kind).code == 0
+
+
+def provision(inventory: Path, *options: str) -> Command:
+    return run(QWENHOST, "provision", str(inventory), "--yes", "--json", *options)
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +55,19 @@ def rollout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rollout]:
     lifecycle.down(LAB)
     up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--gpus", "1", "--sku", SKU)
     assert up.code == 0, up.messages
-    hosts = Rollout(without_service(inventory_of(LAB, folder)))
-    first = hosts.provision()
-    assert first.code == 0, first.messages
-    yield hosts
+    fresh = {host: boot(host) for host in ("lab1", "lab2")}
+    inventory = without_service(inventory_of(LAB, folder))
+    yield Rollout(inventory, fresh, provision(inventory, "--reboot"))
     lifecycle.down(LAB)
     patch.undo()
 
 
 def without_service(inventory: Path) -> Path:
-    """Hosts whose settings are managed and nothing else."""
+    """Hosts whose settings are managed and nothing else; one has an argument for its kernel."""
     group = yaml.safe_load(inventory.read_text())["gpu_hosts"]
     group["vars"] |= {"qwenhost_sku": SKU, "qwenhost_gpus": 1, "qwenhost_hugepages": {"2M": 16}}
     group["hosts"] = {name: {"ansible_host": host["ansible_host"]} for name, host in group["hosts"].items()}
+    group["hosts"]["lab2"]["qwenhost_kernel_args"] = [ARGUMENT]
     inventory.write_text(yaml.safe_dump({"gpu_hosts": group}))
     return inventory
 
@@ -71,6 +79,18 @@ def boot(host: str) -> str:
 def tasks(done: Command, host: str) -> list[str]:
     told = next(each for each in done.report["hosts"] if each["host"] == host)
     return [change["task"] for change in told["changes"]]
+
+
+def test_what_a_role_leaves_for_the_next_boot_is_in_force_after_the_run(rollout: Rollout) -> None:
+    assert rollout.first.code == 0, rollout.first.messages
+    assert "Reboot the host" not in tasks(rollout.first, "lab1")
+    assert boot("lab1") == rollout.fresh["lab1"], "nothing waited there"
+    assert tasks(rollout.first, "lab2")[-1] == "Reboot the host", (
+        "after the role, once, with nothing left to change"
+    )
+    assert boot("lab2") != rollout.fresh["lab2"]
+    assert ARGUMENT in on(LAB, "lab2", "cat /proc/cmdline").split()
+    assert alarms(rollout.first.report["hosts"][1]["findings"]) == {}
 
 
 def test_a_host_that_waits_is_rebooted_only_where_it_may_be_and_once(rollout: Rollout) -> None:
@@ -131,14 +151,10 @@ def test_no_other_batch_is_begun_after_a_failure(rollout: Rollout) -> None:
     on(LAB, "lab1", "rm /run/qwenhost/lock")
 
 
-def test_each_run_that_changes_hosts_leaves_a_folder(rollout: Rollout) -> None:
-    on(LAB, "lab1", DRIFT)
-    done = rollout.provision()
-    assert done.code == 0, done.messages
+def test_a_run_that_changes_hosts_leaves_a_folder(rollout: Rollout) -> None:
+    done = rollout.first
     found = re.search(r"report and events of this run: (\S+)", done.messages)
     assert found and {path.name for path in Path(found[1]).iterdir()} == {
         *("report.txt", "report.json", "report.html", "events.jsonl")
     }
     assert json.loads(Path(found[1], "report.json").read_text())["hosts"] == done.report["hosts"]
-    again = rollout.provision()
-    assert "this run" not in again.messages, "nothing was changed, so nothing is kept"
