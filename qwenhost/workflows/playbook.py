@@ -172,6 +172,10 @@ def _role(data: Mapping[str, Any]) -> str:
 
 
 def _message(result: Mapping[str, Any]) -> str:
+    """Return why a task failed, of a loop why its items did, on one line."""
+    failed = [item for item in result.get("results") or () if isinstance(item, Mapping) and item.get("failed")]
+    if failed:
+        return "; ".join(dict.fromkeys(map(_message, failed)))
     for key in ("msg", "stderr", "stdout"):
         text = str(result.get(key) or "").strip()
         if text and text != NO_MESSAGE:
