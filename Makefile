@@ -7,8 +7,8 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 INVENTORY := inventories/lab.yml
-LAB_PACKAGES := systemd-container mmdebstrap iproute2 openssh-client gcc libc6-dev qemu-system-x86 e2fsprogs
-TEST_PACKAGES := openssh-server openssh-client gcc libc6-dev
+LAB_PACKAGES := systemd-container mmdebstrap iproute2 openssh-client gcc libc6-dev qemu-system-x86 e2fsprogs openssl
+TEST_PACKAGES := openssh-server openssh-client gcc libc6-dev gnupg
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast test-slow test-lab lint lab-down venv lab-ready need-root

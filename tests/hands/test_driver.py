@@ -48,7 +48,9 @@ def key_of(folder: Path, repository: Path) -> str:
     subprocess.run([*gpg, "--quick-generate-key", "tests@example.net", "ed25519", "sign"], check=True)
     release = repository / "Release"
     subprocess.run([*gpg, "--clearsign", "-o", str(repository / "InRelease"), str(release)], check=True)
-    return subprocess.run([*gpg, "--armor", "--export"], check=True, capture_output=True, text=True).stdout
+    key = subprocess.run([*gpg, "--armor", "--export"], check=True, capture_output=True, text=True).stdout
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=True)  # the agent outlives gpg
+    return key
 
 
 def test_what_the_source_has_is_found(repository: Path) -> None:
