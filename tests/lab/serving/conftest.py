@@ -1,4 +1,4 @@
-"""One simulated host that serves, for all tests of this folder; they run in the order of their files."""
+"""One simulated host that serves, for all tests of this folder: they follow one another, in their files' order."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ LAB = Lab("serving")
 HOST = "lab1"
 NAME = "tiny-qwen3.5"
 MODEL = f"/var/lib/models/{NAME}"
+PORT = 8443
+KEY = "rotated-0123456789abcdef"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -47,6 +49,18 @@ class Serving:
         """Change qwenhost_vllm in the inventory."""
         edit(self.declared["gpu_hosts"]["hosts"][HOST]["qwenhost_vllm"])
         self.inventory.write_text(yaml.safe_dump(self.declared, sort_keys=False))
+
+    def declare_proxy(self) -> None:
+        """Declare a proxy with a certificate of its own, and another API key."""
+        files = {"certificate": "/etc/ssl/proxy.pem", "key": "/etc/ssl/proxy.key"}
+        root = LAB.named(HOST).root
+        out = ["-out", f"{root}{files['certificate']}", "-keyout", f"{root}{files['key']}"]
+        made = run(
+            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=lab1", "-days", "1", *out
+        )
+        assert made.code == 0, made.messages
+        (self.inventory.parent / "api_key").write_text(f"{KEY}\n")
+        self.declare(lambda vllm: vllm.update(proxy={"port": PORT, **files}, api_key_file="api_key"))
 
     def provision(self, *options: str) -> Command:
         return run(QWENHOST, "provision", str(self.inventory), "--yes", "--json", *options)
