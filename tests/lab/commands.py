@@ -1,16 +1,22 @@
-"""What lab tests run: commands of this machine and of lab hosts, and the inventory of a lab of their own."""
+"""What lab tests run: a lab of their own, its inventory, commands of this machine and of lab hosts."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from qwenhost.lab import lifecycle, network
 from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab
+from qwenhost.records.errors import QwenhostError
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPTS = sysconfig.get_path("scripts")
@@ -29,6 +35,20 @@ class Command:
     @property
     def report(self) -> dict[str, Any]:
         return json.loads(self.output)
+
+
+@contextmanager
+def empty(lab: Lab) -> Iterator[None]:
+    """No host of the lab is there before and after; skips where the machine uses its addresses otherwise."""
+    try:
+        network.refuse_overlap(lab)
+    except QwenhostError as taken:
+        pytest.skip(str(taken))
+    lifecycle.down(lab)
+    try:
+        yield
+    finally:
+        lifecycle.down(lab)
 
 
 def run(*argv: str) -> Command:

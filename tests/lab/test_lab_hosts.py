@@ -22,7 +22,7 @@ from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab, LabHost
 from qwenhost.lab.lifecycle import HostStatus, Simulated
 from qwenhost.records.errors import QwenhostError
-from tests.lab.commands import CHECKOUT, inventory_of
+from tests.lab.commands import CHECKOUT, empty, inventory_of
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root")]
 
@@ -49,13 +49,8 @@ def up(count: int = 2) -> list[HostStatus]:
 
 @pytest.fixture(scope="module", autouse=True)
 def lab() -> Iterator[None]:
-    try:
-        network.refuse_overlap(LAB)
-    except QwenhostError as taken:
-        pytest.skip(str(taken))
-    lifecycle.down(LAB)
-    yield
-    lifecycle.down(LAB)
+    with empty(LAB):
+        yield
 
 
 @pytest.fixture

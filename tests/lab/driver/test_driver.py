@@ -15,12 +15,10 @@ from typing import Any
 
 import pytest
 
-from qwenhost.lab import lifecycle, network
 from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab
-from qwenhost.records.errors import QwenhostError
 from tests.driver_repository import KERNEL, NEW, OLD, everything
-from tests.lab.commands import QWENHOST, Command, bare_inventory, changes, on, run
+from tests.lab.commands import QWENHOST, Command, bare_inventory, changes, empty, on, run
 
 LAB = Lab("driver")
 HOST = "lab1"
@@ -70,20 +68,15 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    try:
-        network.refuse_overlap(LAB)
-    except QwenhostError as taken:
-        pytest.skip(str(taken))
-    lifecycle.down(LAB)
-    up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "1")
-    assert up.code == 0, up.messages
-    folder = tmp_path_factory.mktemp("driver")
-    packed = ["tar", "-C", everything(folder / "repository"), "--exclude=./build", "-c", "."]
-    archive = subprocess.run(packed, capture_output=True, check=True)
-    on(LAB, HOST, f"mkdir {FOLDER}")
-    subprocess.run([*ssh_command(LAB.named(HOST), "root"), PREPARE], input=archive.stdout, check=True)
-    yield Site(folder)
-    lifecycle.down(LAB)
+    with empty(LAB):
+        up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "1")
+        assert up.code == 0, up.messages
+        folder = tmp_path_factory.mktemp("driver")
+        packed = ["tar", "-C", everything(folder / "repository"), "--exclude=./build", "-c", "."]
+        archive = subprocess.run(packed, capture_output=True, check=True)
+        on(LAB, HOST, f"mkdir {FOLDER}")
+        subprocess.run([*ssh_command(LAB.named(HOST), "root"), PREPARE], input=archive.stdout, check=True)
+        yield Site(folder)
 
 
 def packages() -> dict[str, str]:

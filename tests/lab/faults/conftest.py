@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 
 from qwenhost.expectations.profiles import profile
-from qwenhost.lab import lifecycle, network
+from qwenhost.lab import lifecycle
 from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab
 from qwenhost.lab.lifecycle import Simulated
 from qwenhost.lab.simulator import install
-from qwenhost.records.errors import QwenhostError
-from tests.lab.commands import CHECKOUT, QWENHOST, Command, bare_inventory, on, run
+from tests.lab.commands import CHECKOUT, QWENHOST, Command, bare_inventory, empty, on, run
 
 LAB = Lab("faults")
 BOARD, GPUS = "a100-80gb-pcie", 1
@@ -147,16 +146,12 @@ def state(says: Any) -> str:
 
 @pytest.fixture(scope="package")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    try:
-        network.refuse_overlap(LAB)
-    except QwenhostError as taken:
-        pytest.skip(str(taken))
-    lifecycle.up(LAB, 1, Simulated(BOARD, GPUS), install)
-    folder = tmp_path_factory.mktemp("inventory")
-    inventory = bare_inventory(LAB, folder, **WANTED)
-    running = start(inventory, folder / "events")
-    told, _ = running.communicate(timeout=LIMIT_SECONDS)
-    assert running.returncode == 0, told
-    tasks = tuple(started(folder / "events"))
-    yield Host(folder, inventory, tasks, state(lambda command: on(LAB, "lab1", command)))
-    lifecycle.down(LAB)
+    with empty(LAB):
+        lifecycle.up(LAB, 1, Simulated(BOARD, GPUS), install)
+        folder = tmp_path_factory.mktemp("inventory")
+        inventory = bare_inventory(LAB, folder, **WANTED)
+        running = start(inventory, folder / "events")
+        told, _ = running.communicate(timeout=LIMIT_SECONDS)
+        assert running.returncode == 0, told
+        tasks = tuple(started(folder / "events"))
+        yield Host(folder, inventory, tasks, state(lambda command: on(LAB, "lab1", command)))

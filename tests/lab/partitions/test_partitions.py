@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from qwenhost.lab import lifecycle, network
+from qwenhost.lab import lifecycle
 from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab
 from qwenhost.lab.lifecycle import Simulated
 from qwenhost.lab.simulator import install
-from qwenhost.records.errors import QwenhostError
-from tests.lab.commands import CHECKOUT, QWENHOST, Command, alarms, bare_inventory, changes, on, run
+from tests.lab.commands import CHECKOUT, QWENHOST, Command, alarms, bare_inventory, changes, empty, on, run
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root")]
 
@@ -99,22 +98,18 @@ class Host:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    try:
-        network.refuse_overlap(LAB)
-    except QwenhostError as taken:
-        pytest.skip(str(taken))
-    lifecycle.up(LAB, 1, Simulated("a100-sxm4-80gb", GPUS), install)
-    folder = tmp_path_factory.mktemp("inventory")
-    (folder / "mig.yaml").write_text(FILE)
-    made = Host(folder)
-    made.says(
-        f"cat > /usr/local/bin/holder.py <<'X'\n{HOLDER}\nX\n"
-        f"cat > /etc/systemd/system/nvidia-dcgm.service <<'X'\n{UNIT}\nX\n"
-        "systemctl enable -q --now nvidia-dcgm"
-    )
-    made.until("grep -q hostengine /var/lib/a100sim/state")
-    yield made
-    lifecycle.down(LAB)
+    with empty(LAB):
+        lifecycle.up(LAB, 1, Simulated("a100-sxm4-80gb", GPUS), install)
+        folder = tmp_path_factory.mktemp("inventory")
+        (folder / "mig.yaml").write_text(FILE)
+        made = Host(folder)
+        made.says(
+            f"cat > /usr/local/bin/holder.py <<'X'\n{HOLDER}\nX\n"
+            f"cat > /etc/systemd/system/nvidia-dcgm.service <<'X'\n{UNIT}\nX\n"
+            "systemctl enable -q --now nvidia-dcgm"
+        )
+        made.until("grep -q hostengine /var/lib/a100sim/state")
+        yield made
 
 
 def test_a_holder_that_may_not_be_stopped_is_named(host: Host) -> None:

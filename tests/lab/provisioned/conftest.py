@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from qwenhost.expectations.profiles import profile
-from qwenhost.lab import lifecycle, network
 from qwenhost.lab.layout import Lab
-from qwenhost.records.errors import QwenhostError
-from tests.lab.commands import QWENHOST, Command, inventory_of, on, run
+from tests.lab.commands import QWENHOST, Command, empty, inventory_of, on, run
 
 LAB = Lab("converge")
 
@@ -72,17 +70,10 @@ def state(host: str) -> str:
 
 @pytest.fixture(scope="package")
 def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisioned]:
-    try:
-        network.refuse_overlap(LAB)
-    except QwenhostError as taken:
-        pytest.skip(str(taken))
-    lifecycle.down(LAB)
-    inventory = inventory_of(LAB, tmp_path_factory.mktemp("inventory"))
-    up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
-    assert up.code == 0, up.messages
-    fresh = {host: state(host) for host in ("lab1", "lab2")}
-    patch = pytest.MonkeyPatch()
-    patch.setenv("XDG_STATE_HOME", str(inventory.parent / "state"))
-    yield Provisioned(inventory, fresh, run(QWENHOST, "provision", str(inventory), "--yes", "--json"))
-    patch.undo()
-    lifecycle.down(LAB)
+    with empty(LAB), pytest.MonkeyPatch.context() as patch:
+        inventory = inventory_of(LAB, tmp_path_factory.mktemp("inventory"))
+        up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
+        assert up.code == 0, up.messages
+        fresh = {host: state(host) for host in ("lab1", "lab2")}
+        patch.setenv("XDG_STATE_HOME", str(inventory.parent / "state"))
+        yield Provisioned(inventory, fresh, run(QWENHOST, "provision", str(inventory), "--yes", "--json"))

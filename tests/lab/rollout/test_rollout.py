@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from qwenhost.lab import lifecycle
 from qwenhost.lab.layout import Lab
-from tests.lab.commands import QWENHOST, Command, alarms, inventory_of, on, run
+from tests.lab.commands import QWENHOST, Command, alarms, empty, inventory_of, on, run
 
 LAB = Lab("rollout")
 SKU = "a100-80gb-pcie"
@@ -50,16 +49,13 @@ def provision(inventory: Path, *options: str) -> Command:
 @pytest.fixture(scope="module")
 def rollout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rollout]:
     folder = tmp_path_factory.mktemp("rollout")
-    patch = pytest.MonkeyPatch()
-    patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-    lifecycle.down(LAB)
-    up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--gpus", "1", "--sku", SKU)
-    assert up.code == 0, up.messages
-    fresh = {host: boot(host) for host in ("lab1", "lab2")}
-    inventory = without_service(inventory_of(LAB, folder))
-    yield Rollout(inventory, fresh, provision(inventory, "--reboot"))
-    lifecycle.down(LAB)
-    patch.undo()
+    with empty(LAB), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--gpus", "1", "--sku", SKU)
+        assert up.code == 0, up.messages
+        fresh = {host: boot(host) for host in ("lab1", "lab2")}
+        inventory = without_service(inventory_of(LAB, folder))
+        yield Rollout(inventory, fresh, provision(inventory, "--reboot"))
 
 
 def without_service(inventory: Path) -> Path:

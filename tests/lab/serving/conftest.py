@@ -12,11 +12,9 @@ import pytest
 import yaml
 
 from qwenhost.hands.model_sums import belongs
-from qwenhost.lab import lifecycle, network
 from qwenhost.lab.layout import MODELS, Lab
-from qwenhost.records.errors import QwenhostError
 from tests.hands.mirror import Mirror
-from tests.lab.commands import QWENHOST, Command, inventory_of, on, run
+from tests.lab.commands import QWENHOST, Command, empty, inventory_of, on, run
 
 LAB = Lab("serving")
 HOST = "lab1"
@@ -78,15 +76,10 @@ class Serving:
 
 @pytest.fixture(scope="package")
 def lab() -> Iterator[None]:
-    try:
-        network.refuse_overlap(LAB)
-    except QwenhostError as taken:
-        pytest.skip(str(taken))
-    lifecycle.down(LAB)
-    up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "1", "--with-model")
-    assert up.code == 0, up.messages
-    yield
-    lifecycle.down(LAB)
+    with empty(LAB):
+        up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "1", "--with-model")
+        assert up.code == 0, up.messages
+        yield
 
 
 @pytest.fixture(scope="package")

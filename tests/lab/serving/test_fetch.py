@@ -26,7 +26,8 @@ def test_a_fetch_that_broke_off_goes_on_and_the_model_is_served(serving: Serving
     serving.mirror.cuts = 1
     done = serving.provision()
     assert done.code == 0, done.messages + done.output
-    assert serving.mirror.ranges[0] == half < serving.mirror.ranges[1]
+    assert len(serving.mirror.ranges) == 2, "one answer was cut, and one file was half there"
+    assert half in serving.mirror.ranges
     assert serving.on(f"cd {MODEL} && sha256sum --check --quiet SHA256SUMS; ls -d {MODEL}*") == MODEL
     (judged,) = [f for f in serving.doctor() if f["check"] == "vllm.model-files"]
     assert judged["verdict"] == "pass", judged

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from qwenhost.lab import lifecycle, network
+from qwenhost.lab import lifecycle
 from qwenhost.lab.layout import Lab
 from qwenhost.lab.lifecycle import Simulated
 from qwenhost.lab.simulator import install
-from qwenhost.records.errors import QwenhostError
-from tests.lab.commands import QWENHOST, Command, alarms, bare_inventory, changes, on, run
+from tests.lab.commands import QWENHOST, Command, alarms, bare_inventory, changes, empty, on, run
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root")]
 
@@ -69,14 +68,10 @@ class Host:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
-    try:
-        network.refuse_overlap(LAB)
-    except QwenhostError as taken:
-        pytest.skip(str(taken))
-    lifecycle.up(LAB, 1, Simulated("a100-sxm4-80gb", 8), install)
-    inventory = bare_inventory(LAB, tmp_path_factory.mktemp("inventory"), **DECLARED)
-    yield Host(str(inventory), on(LAB, "lab1", STATE))
-    lifecycle.down(LAB)
+    with empty(LAB):
+        lifecycle.up(LAB, 1, Simulated("a100-sxm4-80gb", 8), install)
+        inventory = bare_inventory(LAB, tmp_path_factory.mktemp("inventory"), **DECLARED)
+        yield Host(str(inventory), on(LAB, "lab1", STATE))
 
 
 def test_a_fresh_host_gets_every_setting(host: Host) -> None:

@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from qwenhost.lab import lifecycle
 from qwenhost.lab.layout import Lab
 from qwenhost.lab.simulator import install_on_kernel
 from qwenhost.lab.vm.guest import CONSOLE, OWNERS
 from qwenhost.lab.vm.lifecycle import up
 from qwenhost.lab.vm.machine import LOOPBACK, VirtualMachine, console
-from tests.lab.commands import QWENHOST, Command, bare_inventory, changes, run
+from tests.lab.commands import QWENHOST, Command, bare_inventory, changes, empty, run
 
 pytestmark = [
     pytest.mark.lab,
@@ -70,11 +69,9 @@ def provision(machine: VirtualMachine, folder: Path, *options: str, **variables:
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rebooted]:
     folder = tmp_path_factory.mktemp("inventory")
-    try:
+    with empty(LAB):
         machine = up(LAB, SKU, 1, install_on_kernel)
         yield Rebooted(machine, provision(machine, folder, "--reboot"), folder)
-    finally:
-        lifecycle.down(LAB)
 
 
 def test_grub_gives_the_kernel_its_arguments_after_the_owners(host: Rebooted) -> None:
