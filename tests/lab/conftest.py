@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.get_closest_marker("lab"):
+        if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.xdist_group(item.path.parent.name))
