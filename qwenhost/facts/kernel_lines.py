@@ -32,19 +32,30 @@ _HEAD = (
     r"|<\d+>\s*\[\s*\d+\.\d+\]"  # pstore
     rf"|(?:kern|user)\s*:\w+\s*: ?(?:\[|{_ISO})"  # dmesg -x
     r"|\S+: (?:kern|user): +\w+: \["  # a cluster manager's log command
-    rf"|{_ISO}[.,]\d+{_ZONE} (?:\S+ kernel: )?"  # dmesg --time-format iso, syslog
+    rf"|{_ISO}(?:,\d+{_ZONE} |\.\d+{_ZONE} \S+ kernel: )"  # dmesg --time-format iso; syslog
     rf"|{_ISO}{_ZONE} \S+ kernel: "  # journal, short-iso
     rf"|{_DAY} \d{{4}}-\d\d-\d\d [\d:]{{8}} \S+ \S+ kernel: "  # journal, short-full
     r"|\d{10}\.\d+ \S+ kernel: "  # journal, short-unix
     r"|\{[^\n]*\"_TRANSPORT\" ?: ?\"kernel\""  # journal, json
-    rf"|{_MONTH} +\d+ [\d:]{{8}}(?:\.\d+)? \S+ kernel:)"  # syslog, journal
+    r"|[^\W\d_]{3,5}\.? +\d+ [\d:]{8}(?:\.\d+)? \S+ kernel:)"  # syslog, journal, in any language
 )
 
-KERNEL_LOG = command("dmesg", "dmesg", "--ctime", looks_like=rf"^\s*{_HEAD}|^\s*NVRM: ")
+_PASTED = (
+    r"(?:> ?)*"  # quoted in a mail
+    rf"(?:{_MONTH} \d\d [\d:]{{8}} )?"  # ts
+    r"(?:\d+[:-]|/[\w./-]{1,100}[:-](?:\d+[:-])?|[\w.-]{1,64}: )?"  # grep -n, grep -H, pdsh
+)
+"""What other tools write before a line."""
+
+_DRIVER = r"NVRM: \w+:? [\w(]|\bXid \(PCI:\w"
+"""The driver's own words, whatever a collector of logs has put around them."""
+
+KERNEL_LOG = command("dmesg", "dmesg", "--ctime", looks_like=rf"^\s*{_PASTED}{_HEAD}|^\s*NVRM: |{_DRIVER}")
 """Shared by all facts that come from the kernel log."""
 
 _STAMP = re.compile(
-    r"\s*(?:\S+: (?:kern|user): +\w+: |\w+\s*:\w+\s*: ?|<\d+>\s*)?"
+    rf"\s*{_PASTED}"
+    r"(?:\S+: (?:kern|user): +\w+: |\w+\s*:\w+\s*: ?|<\d+>\s*)?"
     r"(?:\[\s*(?P<boot>\d+\.\d+)\](?:\s?\[\s*[TC]\d+\])?"  # with the caller, where the kernel is built so
     rf"|\[\s*(?P<step>\+\d+\.\d+|{_MONTH}\d+ [\d:]+)\s*\]"
     rf"|\[{_DAY} (?P<local>{_MONTH} +\d+ [\d:]{{8}} \d{{4}})\]"
@@ -137,12 +148,14 @@ def kernel_log(capture: Capture) -> KernelLog:
 
 def _from_json(text: str) -> str:
     """Return `journalctl -o json` as lines with the time in seconds; fields that are no text are left out."""
-    records = (json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}"))
-    return "".join(
+    lines = [line for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+    records = [record for record in map(json.loads, lines) if "MESSAGE" in record]
+    told = "".join(
         f"{int(record.get('__REALTIME_TIMESTAMP', 0)) / 1e6:.6f} host kernel: {record['MESSAGE']}\n"
         for record in records
         if record.get("_TRANSPORT") == "kernel" and isinstance(record.get("MESSAGE"), str)
     )
+    return told if records else text  # another kind of JSON is read line by line
 
 
 def _taken_apart(line: str, ended: int) -> Message:

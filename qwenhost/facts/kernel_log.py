@@ -78,7 +78,7 @@ def _told(event: KernelEvent) -> tuple[str, str, int, str]:
 
 
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("xid", re.compile(r"NVRM: Xid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+)")),
+    ("xid", re.compile(r"\bXid \(PCI:(?P<bus>[0-9a-fA-F:.]+)\): (?P<number>\d+)")),
     (
         "aer",
         re.compile(

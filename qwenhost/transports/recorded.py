@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import sources
 from qwenhost.records.bundle import Bundle, Capture, from_json
 from qwenhost.records.errors import QwenhostError
@@ -99,6 +100,8 @@ def _captures(document: Document, text: str) -> Iterator[Capture]:
     origin = f"{document.name}: {label}" if label else document.name
     if "\0" in body:
         body = _without_zeros(body)
+    if "\x1b" in body:
+        body = plain(body)
     tame = tamed(body)
     for source in _possible(body) if body else ():
         if source.looks_like.startswith(r"\A") and source.recognises(body):

@@ -42,6 +42,11 @@ STAMPS = [
     ("Tue 2026-12-01 00:00:00 UTC node7 kernel: ", "2026-12-01 00:00:00", "local", NOON),
     ("1796083200.250000 node7 kernel: ", "1796083200.250000", "utc", NOON + 0.25),
     ("Dec  1 00:00:00 node7 kernel: ", "Dec  1 00:00:00", "syslog", 975628800.0),
+    ("> [ 4242.500000] ", "4242.500000", "boot", 4242.5),
+    ("1234:[ 4242.500000] ", "4242.500000", "boot", 4242.5),
+    ("node7: [ 4242.500000] ", "4242.500000", "boot", 4242.5),
+    ("Nov 30 10:00:00 [ 4242.500000] ", "4242.500000", "boot", 4242.5),
+    ("/var/log/kern.log:Dec  1 00:00:00 node7 kernel: ", "Dec  1 00:00:00", "syslog", 975628800.0),
     ("Dec  1 00:00:00.500000 node7 kernel: [ 4242.500000] ", "Dec  1 00:00:00.500000", "syslog", 975628800.5),
 ]
 
@@ -53,6 +58,30 @@ def test_each_stamp_keeps_its_time(stamp: str, printed: str, clock: str, seconds
     (event,) = events(f"[ 1.0] boot\n{stamp}{XID.format(31)}\n").events
     assert (event.text, event.at, event.clock) == (XID.format(31), printed, clock)
     assert event.seconds == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "Dez 01 00:00:00 node7 kernel: {}",
+        "<4>1 2026-12-01T00:00:00.5+01:00 node7 kernel - - - {}",
+        "2026-12-01 00:00:00 node7 kernel: {}",
+        '         "msg": "{}"',
+        '{{\n\t"_TRANSPORT" : "kernel",\n\t"MESSAGE" : "{}"\n}}',
+        "    MESSAGE={}",
+        '2026-12-01 00:00:00.118\t{{"message":"{}"}}',
+    ],
+)
+@pytest.mark.parametrize("said", [XID.format(79), XID.format(79).removeprefix("NVRM: ")])
+def test_what_the_driver_says_is_read_whatever_a_collector_puts_around_it(around: str, said: str) -> None:
+    text = around.format(said) + "\n"
+    assert KERNEL_LOG.recognises(text)
+    assert [(event.number, event.bus_id) for event in events(text).events] == [(79, "0000:4e:00.0")]
+
+
+def test_the_stamps_of_a_container_make_no_kernel_log() -> None:
+    assert not KERNEL_LOG.recognises("2026-12-01T00:00:00.118233112Z INFO 12-01 00:00:00 [core.py:1] ready\n")
+    assert not KERNEL_LOG.recognises("2026-12-01T00:00:00.118233112Z stdout F INFO:     Application startup\n")
 
 
 def test_the_journal_as_json() -> None:
