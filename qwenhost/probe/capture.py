@@ -1,7 +1,7 @@
-"""Ask all sources at once, each in a process of its own, and never wait for one that does not answer.
+"""Ask all sources at once, in other processes, and never wait for what does not answer.
 
-Readers are processes and not threads: whatever touches a wedged driver can hang in the kernel, where no
-signal reaches it. Such a process is abandoned; a thread would hold the probe itself.
+Processes and not threads: whatever touches a wedged driver can hang in the kernel, where no signal reaches
+it. Such a process is abandoned; a thread would hold the probe itself.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import select
 import time
-from typing import Any
+from typing import Any, Iterator
 
-from qwenhost.probe.reader import Reader
+from qwenhost.probe.child import Child
+from qwenhost.probe.command import Command
+from qwenhost.probe.in_turn import InTurn
 
 LONGEST_SECONDS = 10.0
 """Upper limit for the timeout of any source, so that the whole probe ends within twelve seconds."""
@@ -23,49 +25,67 @@ DYING_SECONDS = 0.5
 
 def capture(sources: list[Any], host: str) -> dict[str, Any]:
     """Return the bundle, in its JSON form, for sources in the JSON form of `Source.request()`."""
-    readers = [Reader(source, min(float(source["timeout_seconds"]), LONGEST_SECONDS)) for source in sources]
-    _read_all(readers)
-    _kill_late(readers)
+    children = list(_children(sources))
+    _read_all(children)
+    _kill_late(children)
+    found = {answer["source"]: answer for child in children for answer in child.captures()}
     return {
         "schema": 1,
         "host": host,
         "captured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "captures": [reader.result() for reader in readers],
+        "captures": [found[source["name"]] for source in sources],
         "unrecognised": [],
         "notes": {"user_id": str(os.geteuid()), "kernel": os.uname().release},
     }
 
 
-def _read_all(readers: list[Any]) -> None:
-    """Read until every reader has ended or is late."""
+def _children(sources: list[Any]) -> Iterator[Child]:
+    """Start a process for NVML, which takes longest, one for all that is read in turn, and one per command."""
+    in_turn: dict[tuple[bool, float], list[Any]] = {}
+    for source in sources:
+        if source["kind"] != "command":
+            in_turn.setdefault((source["kind"] != "nvml", _timeout_seconds(source)), []).append(source)
+    for (_, timeout_seconds), together in sorted(in_turn.items(), key=lambda item: item[0]):
+        yield InTurn(together, timeout_seconds)
+    for source in sources:
+        if source["kind"] == "command":
+            yield Command(source, _timeout_seconds(source))
+
+
+def _timeout_seconds(source: dict[str, Any]) -> float:
+    return min(float(source["timeout_seconds"]), LONGEST_SECONDS)
+
+
+def _read_all(children: list[Child]) -> None:
+    """Read until every process has ended or is late."""
     poller = select.poll()
-    owners = {fd: reader for reader in readers for fd in reader.pipes}
+    owners = {fd: child for child in children for fd in child.pipes}
     for fd in owners:
         poller.register(fd, select.POLLIN)
-    waiting = list(readers)
+    waiting = list(children)
     while waiting:
         for fd, _ in poller.poll(_patience(waiting) * 1000):
             if owners[fd].drain(fd):
                 poller.unregister(fd)
         now = time.monotonic()
-        waiting = [reader for reader in waiting if not (reader.ended() or reader.late(now))]
-    for reader in readers:
-        reader.drain_rest()
+        waiting = [child for child in waiting if not (child.ended() or child.late(now))]
+    for child in children:
+        child.drain_rest()
 
 
-def _patience(waiting: list[Any]) -> float:
-    """A reader whose pipes are closed is about to exit: look again at once."""
-    return 0.001 if any(reader.silent() for reader in waiting) else TICK_SECONDS
+def _patience(waiting: list[Child]) -> float:
+    """A process whose pipes are closed is about to exit: look again at once."""
+    return 0.001 if any(child.silent() for child in waiting) else TICK_SECONDS
 
 
-def _kill_late(readers: list[Any]) -> None:
+def _kill_late(children: list[Child]) -> None:
     """Kill what is still there, and note what cannot be killed."""
-    left = [reader for reader in readers if not reader.ended()]
-    for reader in left:
-        reader.kill()
+    left = [child for child in children if not child.ended()]
+    for child in left:
+        child.kill()
     end = time.monotonic() + DYING_SECONDS
     while left and time.monotonic() < end:
         time.sleep(0.01)
-        left = [reader for reader in left if not reader.ended()]
-    for reader in left:
-        reader.stuck = True
+        left = [child for child in left if not child.ended()]
+    for child in left:
+        child.stuck = True

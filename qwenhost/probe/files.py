@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import hashlib
 import json
 import os
 from typing import Any, Iterator
@@ -26,6 +25,8 @@ def read_file(source: dict[str, Any]) -> dict[str, Any]:
 def read_digest(source: dict[str, Any]) -> dict[str, Any]:
     """Return the first eight hexadecimal digits of a file's SHA256 as the text; raises OSError."""
     content = _content(source["paths"][0], int(source["limit_bytes"]))
+    import hashlib  # loads OpenSSL, and few hosts have a secret to tell
+
     text = hashlib.sha256(content.encode("utf-8")).hexdigest()[:DIGITS]
     return {"text": text, "status": "ok", "error": "", "truncated": False}
 

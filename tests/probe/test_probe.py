@@ -6,15 +6,18 @@ import http.server
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from qwenhost.probe.capture import capture as captured
 from qwenhost.records.bundle import from_json
 from qwenhost.records.source import command
 
@@ -104,16 +107,68 @@ def test_the_probe_ends_when_every_source_hangs(tmp_path: Path) -> None:
     assert {capture["status"] for capture in captures} == {"timeout"}
 
 
-def test_a_process_that_ignores_signals_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def immortal(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test cannot put a process into uninterruptible sleep; so the kill is made to do nothing."""
-    from qwenhost.probe import capture, reader
+    monkeypatch.setattr("qwenhost.probe.child.Child.kill", lambda self: None)
 
-    monkeypatch.setattr(reader.Reader, "kill", lambda self: None)
+
+@pytest.mark.usefixtures("immortal")
+def test_a_process_that_ignores_signals_is_abandoned() -> None:
     started = time.monotonic()
-    stuck = capture.capture([source("a", "command", argv=["sleep", "3"], timeout_seconds=0.3)], "h1")
+    stuck = captured([source("a", "command", argv=["sleep", "3"], timeout_seconds=0.3)], "h1")
     assert time.monotonic() - started < 2
     assert stuck["captures"][0]["status"] == "timeout"
     assert "stuck in the kernel" in stuck["captures"][0]["error"]
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths with "hangs" in them never answer, whatever reads them; those with "dies" end the reader."""
+
+    def content(path: str, limit: int) -> str:
+        if "dies" in path:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "hangs" in path:
+            time.sleep(3)
+        return "answered"
+
+    monkeypatch.setattr("qwenhost.probe.files._content", content)
+
+
+def read(*paths: str) -> dict[str, dict[str, Any]]:
+    sources = [source(path, "file", paths=[path], timeout_seconds=1) for path in paths]
+    return {answer["source"]: answer for answer in captured(sources, "h1")["captures"]}
+
+
+@pytest.mark.usefixtures("hanging")
+def test_files_that_hang_cost_only_themselves() -> None:
+    answers = read("a", "hangs-1", "b", "hangs-2", "c")
+    assert {name for name, answer in answers.items() if answer["text"] == "answered"} == {"a", "b", "c"}
+    for name in ("hangs-1", "hangs-2"):
+        assert (answers[name]["status"], answers[name]["error"]) == ("timeout", "no answer within 1 s")
+
+
+@pytest.mark.usefixtures("hanging", "immortal")
+def test_a_file_that_is_stuck_in_the_kernel_is_told_so_and_no_other() -> None:
+    answers = read("a", "hangs", "b")
+    assert "stuck in the kernel" in answers["hangs"]["error"]
+    assert answers["a"]["status"] == answers["b"]["status"] == "ok"
+
+
+@pytest.mark.usefixtures("hanging")
+def test_a_reader_that_dies_answers_for_what_it_has_read_only() -> None:
+    answers = read("a", "dies", "b")
+    assert answers["a"]["status"] == "ok"
+    for name in ("dies", "b"):
+        assert (answers[name]["status"], answers[name]["error"]) == ("failed", "signal 9: no message")
+
+
+def test_sources_with_different_timeouts_are_all_read(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    short = source("short", "file", paths=[str(tmp_path / "file")], timeout_seconds=0.5)
+    answers = ask(short, source("long", "file", paths=[str(tmp_path / "file")], timeout_seconds=5))
+    assert answers["short"]["text"] == answers["long"]["text"] == "content"
 
 
 def test_a_file_answers_with_its_content(ask: Ask, tmp_path: Path) -> None:
