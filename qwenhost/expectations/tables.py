@@ -27,13 +27,14 @@ def names(folder: str) -> tuple[str, ...]:
 @cache
 def table(path: str) -> Mapping[str, Any]:
     """Return the content of data/<path>; raises BadData for another schema or a key that stands twice."""
-    text = _text(path)
-    for node in _mappings(yaml.compose(text, Loader=LOADER)):
+    loader = LOADER(_text(path))
+    document = loader.get_single_node()
+    for node in _mappings(document):
         keys = [key.value for key, _ in node.value]
         twice = [key for key, _ in node.value if keys.count(key.value) > 1]
         if twice:
             raise BadData(f"data/{path}:{twice[1].start_mark.line + 1}: {twice[1].value!r} stands twice")
-    raw = yaml.load(text, Loader=LOADER)
+    raw = loader.construct_document(document) if document else None
     if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
         raise BadData(f"data/{path}:1: no `schema: {SCHEMA}`")
     return raw
