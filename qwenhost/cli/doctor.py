@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from qwenhost.cli.outputs import Outputs, output_options
+from qwenhost.cli.passwords import takes_passwords
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import HostReport
 
@@ -45,6 +46,7 @@ class Wanted:
 @click.option("--trials", is_flag=True, help="Try out copies and all-reduce, too, on GPUs that nobody uses.")
 @click.option("--no-state", is_flag=True, help="Compare with no earlier run, and keep nothing of this one.")
 @click.pass_context
+@takes_passwords
 def command(
     ctx: click.Context,
     hosts: tuple[str, ...],

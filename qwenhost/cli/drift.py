@@ -7,11 +7,14 @@ from pathlib import Path
 
 import click
 
+from qwenhost.cli.passwords import takes_passwords
+
 
 @click.command()
 @click.argument("inventory", type=click.Path(path_type=Path))
 @click.option("--limit", default="", metavar="PATTERN", help="Only these hosts (an Ansible pattern).")
 @click.option("--json", "as_json", is_flag=True, help="Write the versioned JSON report, of these findings only.")
+@takes_passwords
 def command(inventory: Path, limit: str, as_json: bool) -> None:
     """Say which settings of the hosts of INVENTORY are no longer as declared. Changes nothing.
 

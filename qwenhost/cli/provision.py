@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from qwenhost.cli.passwords import takes_passwords
 from qwenhost.records.errors import USAGE, QwenhostError
 from qwenhost.records.finding import HostReport
 
@@ -49,6 +50,7 @@ class Shown:
 @click.option("--events", type=click.File("a"), help="Append a JSON line for every task to this file.")
 @click.option("--no-state", is_flag=True, help="Keep no report and no events of this run.")
 @click.option("-v", "--verbose", is_flag=True, help="A line for every task.")
+@takes_passwords
 def command(inventory: Path, limit: str, yes: bool, **given: Any) -> None:
     """Bring the hosts of INVENTORY to what it declares, and prove that they serve.
 
@@ -60,12 +62,14 @@ def command(inventory: Path, limit: str, yes: bool, **given: Any) -> None:
     """
     from qwenhost.reports import exit_code
     from qwenhost.reports.plan_text import plan_lines
-    from qwenhost.workflows.inventory import load_hosts
+    from qwenhost.workflows.inventory import load_hosts, refuse_one_host_twice
     from qwenhost.workflows.provision import survey
 
     shown = Shown(**{name: given.pop(name) for name in Shown.__dataclass_fields__})
     options = _options(inventory, **given)
-    before = survey(load_hosts(inventory, limit), options)
+    hosts = load_hosts(inventory, limit)
+    refuse_one_host_twice(hosts)
+    before = survey(hosts, options)
     for line in plan_lines(before.reports, before.plans, before.consents):
         click.echo(line, err=True)
     _agree(before, options, yes)

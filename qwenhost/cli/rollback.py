@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from qwenhost.cli.passwords import takes_passwords
 from qwenhost.records.errors import FAILED, QwenhostError
 
 if TYPE_CHECKING:
@@ -25,15 +26,17 @@ if TYPE_CHECKING:
 @click.option("--check", is_flag=True, help="Say what would change; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask before changing hosts.")
 @click.option("--json", "as_json", is_flag=True, help="The outcome as JSON on standard output.")
+@takes_passwords
 def command(inventory: Path, limit: str, to: str, listing: bool, check: bool, yes: bool, as_json: bool) -> None:
     """Restore the configuration, live settings and MIG layout that a run found on the hosts of INVENTORY.
 
     Each run keeps them on the host before it changes anything. Installed vLLM environments and models stay.
     """
-    from qwenhost.workflows.inventory import load_hosts
+    from qwenhost.workflows.inventory import load_hosts, refuse_one_host_twice
     from qwenhost.workflows.rollback import list_runs, roll_back
 
     hosts = load_hosts(inventory, limit)
+    refuse_one_host_twice(hosts)
     if not (listing or check or yes):
         _agree([host.name for host in hosts])
     told = list_runs(hosts) if listing else roll_back(hosts, to, check)

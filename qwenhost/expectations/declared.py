@@ -88,12 +88,15 @@ def read_declared(
     """
     mine = {name: value for name, value in raw.items() if name.startswith(PREFIX) and name not in RUN_SWITCHES}
     reader = Reader(host, where, places or {})
-    for name in mine:
+    for name, value in mine.items():
         if name not in READERS:
-            reader.refuse(name, "unknown variable", did_you_mean(name, READERS))
+            reader.refuse(name, "unknown variable", did_you_mean(name, (*READERS, *RUN_SWITCHES), PREFIX))
+        if value is None and name != MIG_CONFIG:
+            reader.refuse(name, "has no value", "write one, or take the line out")
     fields = {READERS[name][0]: READERS[name][1](reader, value) for name, value in mine.items()}
     declared = _with_mig_config(reader, Declared(host=host, **fields))
     _check_partitions(reader, declared)
+    _check_bridges(reader, declared)
     _check_drivers(reader, declared)
     if declared.serving is not None:
         check_serving(reader, declared.serving, Gpus(declared.gpus, declared.layout_of))
@@ -138,10 +141,10 @@ def _pages(reader: Reader, key: str, value: Any) -> int | Mapping[int, int]:
         return reader.integer(key, value)
     if not value:
         reader.refuse(key, "names no NUMA node", "write a number of pages, or pages by node such as {0: 512}")
-    return {
-        reader.integer(f"{key} node", node, 0, 1023): reader.integer(f"{key}.{node}", pages)
-        for node, pages in value.items()
-    }
+    nodes = [reader.integer(f"{key} node", node, 0, 1023) for node in value]
+    reader.once(f"{key} node", nodes)
+    counts = (reader.integer(f"{key}.{node}", pages) for node, pages in value.items())
+    return dict(zip(nodes, counts, strict=True))
 
 
 def _mig(reader: Reader, value: Any) -> Partitions:
@@ -149,12 +152,16 @@ def _mig(reader: Reader, value: Any) -> Partitions:
     key = "qwenhost_mig"
     named: dict[int, MigLayout] = {}
     others = MigLayout(NOBODY, False, (), f"inventory: {key}")
-    for gpu, text in reader.mapping(key, value).items():
+    given = reader.mapping(key, value)
+    reader.once(key, (int(str(gpu)) for gpu in given if str(gpu).isdecimal()))
+    for gpu, text in given.items():
         layout = _layout(reader, f"{key}.{gpu}", text)
         if gpu == ALL:
             others = layout
-        else:
+        elif str(gpu).isdecimal():
             named[reader.integer(f"{key} GPU", gpu, 0, 63)] = layout
+        else:
+            reader.refuse(key, f"{gpu!r} is neither a GPU's number nor {ALL}")
     return Partitions(named, others)
 
 
@@ -200,7 +207,9 @@ def _pairs(reader: Reader, value: Any) -> tuple[tuple[int, int], ...]:
     key = "qwenhost_nvlink_pairs"
     if not isinstance(value, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
         reader.refuse(key, "write a list of GPU pairs", "such as [[0, 1], [2, 3]]")
-    return tuple((reader.integer(key, one, 0, 63), reader.integer(key, other, 0, 63)) for one, other in value)
+    pairs = tuple((reader.integer(key, one, 0, 63), reader.integer(key, other, 0, 63)) for one, other in value)
+    reader.once(key, (gpu for pair in pairs for gpu in pair))  # a bridge joins two boards
+    return pairs
 
 
 def _ecc(reader: Reader, value: Any) -> bool:
@@ -227,6 +236,13 @@ READERS: Mapping[str, tuple[str, Callable[[Reader, Any], Any]]] = {
     "qwenhost_vllm": ("serving", read_serving),
 }
 """Variable -> field of Declared, and how it is read."""
+
+
+def _check_bridges(reader: Reader, declared: Declared) -> None:
+    """Refuse bridges to GPUs that the host has not."""
+    for gpu in (gpu for pair in declared.bridged_pairs for gpu in pair):
+        if declared.gpus is not None and gpu >= declared.gpus:
+            reader.refuse("qwenhost_nvlink_pairs", f"there is no GPU {gpu}: the host has {declared.gpus} GPUs")
 
 
 def _check_drivers(reader: Reader, declared: Declared) -> None:

@@ -20,7 +20,7 @@ NOBODY = -1
 MEDIA = "+me"
 """Ends a profile that takes the media engines, of which a board has one set (NVIDIA MIG User Guide)."""
 
-TERM = re.compile(r"(?P<name>\d+g\.\d+gb(?:\+me)?)(?:\s*[x*]\s*(?P<count>\d+))?")
+TERM = re.compile(r"(?P<name>\d+g\.\d+gb(?:\+me)?)(?:\s*[x*]\s*(?P<count>[1-9]\d?))?")
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def parse_layout(text: str) -> tuple[str, ...]:
     for term in filter(None, (part.strip() for part in text.split(","))):
         match = TERM.fullmatch(term)
         if match is None:
-            raise ValueError(f"{term!r} is not like '3g.40gb' or '3g.40gb x2'")
+            raise ValueError(f"{term!r} is not like '3g.40gb' or '3g.40gb x2', 1 to 99 of them")
         found += [match["name"]] * int(match["count"] or 1)
     return in_order(found)
 

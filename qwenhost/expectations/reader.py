@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 
 from qwenhost.records.errors import QwenhostError
 
+LONGEST = 300
+"""Characters of what is said of a value, which may be a whole tree."""
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -23,7 +26,16 @@ class Reader:
         """Raise the error for one key."""
         variable = re.split(r"\W", key, maxsplit=1)[0]
         place = self.places.get(variable, self.where)
-        raise QwenhostError(f"{place + ': ' if place else ''}{self.host}: {key}: {what}", hint=hint)
+        told = what if len(what) <= LONGEST else f"{what[: LONGEST // 2]} ... {what[-LONGEST // 2 :]}"
+        raise QwenhostError(f"{place + ': ' if place else ''}{self.host}: {key}: {told}", hint=hint)
+
+    def once(self, key: str, names: Iterable[int]) -> None:
+        """Refuse a number that stands twice, as 0 and "0" do."""
+        seen: set[int] = set()
+        for name in names:
+            if name in seen:
+                self.refuse(key, f"{name} stands twice")
+            seen.add(name)
 
     def mapping(self, key: str, value: Any) -> Mapping[Any, Any]:
         """Return a mapping, or refuse."""
@@ -43,20 +55,22 @@ class Reader:
         known = {"true": True, "false": False}
         text = str(value).lower()
         if not isinstance(value, (bool, str)) or text not in known:
-            self.refuse(key, f"{value!r} is neither true nor false")
+            self.refuse(key, f"{value!r} is neither true nor false", "write true or false, without quotes")
         return known[text]
 
     def text(self, key: str, value: Any) -> str:
         """Return a number or a text of one line, or refuse."""
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            self.refuse(key, f"{value!r} is neither text nor a number")
+            self.refuse(key, f"{value!r} is neither text nor a number", "a switch is written 1 or 0")
         text = str(value).strip()
         if not text or "\n" in text:
             self.refuse(key, f"{value!r} is not one line of text")
         return text
 
     def version(self, key: str, value: Any) -> str:
-        """Return a version with at least two numbers, or refuse."""
+        """Return a version with at least two numbers, or refuse; YAML has made 0.3 of an unquoted 0.30."""
+        if isinstance(value, float):
+            self.refuse(key, f"{value} is a number, no version", 'write it in quotes, such as "0.32.0"')
         text = self.text(key, value)
         if not re.fullmatch(r"\d+(\.\d+)+\w*(\+[\w.]+)?", text):
             self.refuse(key, f"{text!r} is no version", "such as 0.32.0, in quotes")
@@ -69,8 +83,9 @@ class Reader:
                 self.refuse(f"{key}.{name}", "unknown", did_you_mean(name, known))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known name, or all of them."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return a hint with the nearest known name, or all of them; a `prefix` that all have makes none near."""
+    plain = {known_name.lower().removeprefix(prefix): known_name for known_name in sorted(known)}
+    asked = name.lower().replace("-", "_") if prefix else name.lower()
+    close = difflib.get_close_matches(asked.removeprefix(prefix), plain, n=1)
+    return f"did you mean {plain[close[0]]}?" if close else f"known: {', '.join(plain.values())}"

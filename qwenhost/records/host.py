@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+LOCAL = "local"
+"""A connection that is none: the host is this one."""
+
 
 @dataclass(frozen=True)
 class Host:
@@ -20,6 +23,10 @@ class Host:
     ssh_args: str = ""
     become: bool = False
     python: str = ""
+    connection: str = ""
+    """LOCAL, or empty for SSH."""
+    password: str = field(default="", repr=False)
+    become_password: str = field(default="", repr=False)
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The qwenhost_* variables, unchecked."""
     origin: str = ""

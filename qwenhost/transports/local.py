@@ -26,6 +26,17 @@ def try_out(trials: Sequence[Source], host: str = "") -> Bundle:
     return _bundle("trials", trials, host, longest_trials(trials))
 
 
+def run(host: str, command: str, payload: bytes, seconds: float) -> tuple[int, bytes, bytes]:
+    """Run a shell command here with `payload` on its standard input; return exit code, output and messages."""
+    try:
+        ran = subprocess.run(
+            ["sh", "-c", command], input=payload, capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise HostUnreachable(f"{host}: no answer within {seconds:g} s of the command's start") from error
+    return ran.returncode, ran.stdout, ran.stderr
+
+
 def _bundle(package: str, sources: Iterable[Source], host: str, seconds: float) -> Bundle:
     host = host or os.uname().nodename
     try:

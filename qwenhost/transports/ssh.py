@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,27 +21,44 @@ import paramiko
 from qwenhost.packing import hands_zipapp, probe_zipapp, trials_zipapp
 from qwenhost.records.bundle import Bundle
 from qwenhost.records.errors import HostUnreachable
-from qwenhost.records.host import Host
+from qwenhost.records.host import LOCAL, Host
 from qwenhost.records.source import Source
+from qwenhost.transports import goodbyes, local
 from qwenhost.transports.request import PROBE_SECONDS, longest_trials, make_request, read_answer
-from qwenhost.transports.ssh_errors import cannot_connect, cannot_run
+from qwenhost.transports.ssh_errors import Leg, cannot_connect, cannot_run, cut_off, wrong_become_password
 from qwenhost.transports.ssh_options import SshOptions, read_options
 
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = PROBE_SECONDS + 8
 """The probe ends by itself; the rest is for sending it and for starting Python on a busy host."""
 
+READY = "qwenhost is ready"
+HEADING = "qwenhost-zipapp"
+"""Begins the line before a zipapp, with its bytes."""
+
 BOOTSTRAP = (
     "import os,sys;"
     'sys.version_info<(3,8) and sys.exit("python too old: "+sys.version.split()[0]);'
-    "i=sys.stdin.buffer;n=int(i.readline());f=os.memfd_create(str(n));"
+    "SAY_READY"
+    'i=sys.stdin.buffer;n=int(next(l for l in i if l.startswith(b"HEADING")).split()[1]);'
+    "f=os.memfd_create(str(n));"
     'open(f,"wb",closefd=False).write(i.read(n));'
     'sys.path.insert(0,"/proc/self/fd/"+str(f));'
     "from qwenhost.PACKAGE.main import main;main()"
 )
-"""Understood by any Python 3; free of single quotes and of what a login shell might expand."""
+"""Understood by any Python 3; free of single quotes and of what a login shell might expand.
+
+What comes before the heading is passed over: a password that sudo did not ask for.
+"""
+
+SAY_READY = f'os.write(1,b"{READY}");'
+
+ASKED = "qwenhost: sudo asks"
+"""Sudo's prompt; a second one means that the password is wrong."""
 
 SYSTEM_KNOWN_HOSTS = Path("/etc/ssh/ssh_known_hosts")
+
+TURN_SECONDS = 0.02
 
 logging.getLogger("paramiko").addHandler(logging.NullHandler())  # its tracebacks are told as one line here
 
@@ -82,33 +100,49 @@ def act(host: Host, name: str, request: Mapping[str, Any], seconds: float, check
 
 def remote_command(host: Host, package: str = "probe", *arguments: str) -> str:
     """Return the command that reads a zipapp from its standard input and runs it."""
-    sudo = ["sudo", "-n", "--"] if host.become else []
-    bootstrap = BOOTSTRAP.replace("PACKAGE", package)
+    asked = bool(host.become_password)
+    sudo = ["sudo", *(["-S", "-p", ASKED] if asked else ["-n"]), "--"] if host.become else []
+    parts = {"PACKAGE": package, "HEADING": HEADING, "SAY_READY": SAY_READY if asked else ""}
+    bootstrap = re.sub("|".join(parts), lambda part: parts[part[0]], BOOTSTRAP)
     return shlex.join([*sudo, host.python or "python3", "-c", bootstrap, *arguments])
 
 
 def _run(host: Host, command: str, zipapp: bytes, request: bytes, seconds: float) -> tuple[int, bytes, bytes]:
     """Send a zipapp and a request to a command; return exit code, output and messages."""
-    payload = f"{len(zipapp)}\n".encode() + zipapp + request
+    payload = f"{HEADING} {len(zipapp)}\n".encode() + zipapp + request
+    if host.connection == LOCAL:
+        return local.run(host.name, command, payload, seconds)
     with connected(host, read_options(host)) as client:
-        return _execute(client, command, payload, host.name, seconds)
+        return _execute(client, command, payload, host, seconds)
 
 
 @contextlib.contextmanager
 def connected(host: Host, options: SshOptions) -> Iterator[paramiko.SSHClient]:
     """Open a connection, through the jump host if there is one. Raises HostUnreachable."""
-    connection = None
+    connection, opened = None, False
     try:
         connection = _connection(options)
         connection.open()
+        opened = True
         yield connection.client
     except HostUnreachable:
         raise
     except (paramiko.SSHException, OSError, EOFError, ValueError) as error:
-        raise cannot_connect(host, options, error) from error
+        told = cut_off(host, error) if opened else cannot_connect(host, _failed_leg(connection, options), error)
+        raise told from error
     finally:
         if connection is not None:
             _close(connection)
+
+
+def _failed_leg(connection: fabric.Connection | None, options: SshOptions) -> Leg:
+    """Return the first connection on the way that did not come about: to a jump host, or to the host itself."""
+    gateway = getattr(connection, "gateway", None)
+    if options.jumps and not (gateway and gateway.is_connected):
+        *before, last = options.jumps
+        return _failed_leg(gateway, options.to_jump_host(last, before))
+    transport = connection.client.get_transport() if connection is not None else None
+    return Leg(options, goodbyes.said(transport.ident) if transport else "")
 
 
 def _close(connection: fabric.Connection) -> None:
@@ -131,14 +165,17 @@ def _close(connection: fabric.Connection) -> None:
 
 def _connection(options: SshOptions) -> fabric.Connection:
     keys = [str(Path(name).expanduser()) for name in options.key_files]
+    config = fabric.Config(runtime_ssh_path=options.config_file) if options.config_file else None
     connection = fabric.Connection(
         options.address,
+        config=config,
         user=options.user,
         port=options.port,
         gateway=_gateway(options),
         connect_timeout=CONNECT_SECONDS,
         connect_kwargs={
             **({"key_filename": keys, "look_for_keys": False} if keys else {}),
+            **({"password": options.password} if options.password else {}),
             "banner_timeout": CONNECT_SECONDS,
             "auth_timeout": CONNECT_SECONDS,
         },
@@ -168,7 +205,7 @@ def _check_host_keys(client: paramiko.SSHClient, options: SshOptions) -> None:
 
 
 def _execute(
-    client: paramiko.SSHClient, command: str, payload: bytes, name: str, seconds: float
+    client: paramiko.SSHClient, command: str, payload: bytes, host: Host, seconds: float
 ) -> tuple[int, bytes, bytes]:
     """Run a command with `payload` on its standard input; return exit code, output and messages."""
     channel = client.get_transport().open_session(timeout=CONNECT_SECONDS)
@@ -176,6 +213,8 @@ def _execute(
     channel.settimeout(seconds)
     try:
         channel.exec_command(command)
+        if host.become and host.become_password:
+            _give_password(channel, host, end)
         with contextlib.suppress(OSError):  # a command that ends early says why below
             channel.sendall(payload)
             channel.shutdown_write()
@@ -184,11 +223,28 @@ def _execute(
         return channel.recv_exit_status(), output, messages
     except TimeoutError as error:
         raise HostUnreachable(
-            f"{name}: no answer within {seconds:g} s of the command's start",
+            f"{host.name}: no answer within {seconds:g} s of the command's start",
             hint="the host is overloaded, or its processes hang; look at its console",
         ) from error
     finally:
         channel.close()
+
+
+def _give_password(channel: paramiko.Channel, host: Host, end: float) -> None:
+    """Send sudo's password and wait until its command runs; one that ends before says why on its own."""
+    channel.sendall(host.become_password.encode() + b"\n")
+    said, asked = b"", b""
+    while READY.encode() not in said and not (channel.exit_status_ready() and not channel.recv_ready()):
+        if channel.recv_ready():
+            said += channel.recv(4096)
+        elif channel.recv_stderr_ready():
+            asked += channel.recv_stderr(4096)
+        elif time.monotonic() > end:
+            raise TimeoutError
+        else:
+            time.sleep(TURN_SECONDS)
+        if asked.count(ASKED.encode()) > 1:
+            raise wrong_become_password(host)
 
 
 def _read_until_closed(stream: Any, channel: paramiko.Channel, end: float) -> bytes:

@@ -12,12 +12,20 @@ from typing import Any
 from qwenhost.records.finding import Change
 from qwenhost.records.task_event import TaskEvent, TaskKind
 from qwenhost.workflows.content import content_dir
-from qwenhost.workflows.runner_folder import forget_environment, runner_folder
+from qwenhost.workflows.passwords import password_files
+from qwenhost.workflows.runner_folder import forget_environment, runner_folder, tied_to_this_process
 
 Observer = Callable[[TaskEvent], None]
 
-QUIET_MODULES = ("qwenhost_examine", "qwenhost_run", "qwenhost_smoke")
+JUDGING_MODULES = ("qwenhost_examine", "qwenhost_smoke")
 """They report; what they find is told by the report, not as a change."""
+
+QUIET_MODULES = (*JUDGING_MODULES, "qwenhost_run")
+
+FAIL = "ansible.builtin.fail"
+"""In the playbook itself, it ends a host for what an examination found."""
+
+PROGRAM = "ansible-playbook"
 
 STATS = "playbook_on_stats"
 NOT_ENDED = ("failures", "dark")
@@ -30,8 +38,8 @@ class PlaybookRun:
 
     changes: dict[str, list[Change]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
-    refused_by_role: set[str] = field(default_factory=set)
-    """Hosts on which a role failed: why, no finding tells."""
+    told_by_findings: set[str] = field(default_factory=set)
+    """Hosts whose failure is that of findings, which the report has as well."""
     unreachable: dict[str, str] = field(default_factory=dict)
     smoke: dict[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     recap: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -46,7 +54,8 @@ class PlaybookRun:
             self.changes.setdefault(event.host, []).append(Change(event.task, event.role))
         if event.kind == "failed":
             self.failures[event.host] = f"{event.task}: {event.message}"
-            self.refused_by_role |= {event.host} if event.role else set()
+            by_findings = module in JUDGING_MODULES or (module == FAIL and not event.role)
+            self.told_by_findings |= {event.host} if by_findings else set()
         if event.kind == "unreachable":
             self.unreachable[event.host] = event.message
         if module == "qwenhost_smoke" and "report" in result:
@@ -85,7 +94,7 @@ def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> Play
             limit=options.limit or None,
             cmdline=" ".join(_flags(options)) or None,
             extravars=dict(options.extra),
-            envvars=_environment(content),
+            envvars=_environment(content, folder),
             settings={"pexpect_timeout": 0.5},  # how soon Ctrl-C is noticed
             quiet=True,
             event_handler=lambda event: handle(event, run, observe),
@@ -99,13 +108,14 @@ def _flags(options: PlaybookOptions) -> list[str]:
     return ["--check"] * options.check + ["--diff"] * options.diff
 
 
-def _environment(content: Path) -> dict[str, str]:
-    scripts = sysconfig.get_path("scripts")
+def _environment(content: Path, folder: Path) -> dict[str, str]:
+    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
     return {
-        "PATH": f"{scripts}{os.pathsep}{os.environ.get('PATH', '')}",
+        "PATH": f"{tied_to_this_process(PROGRAM, path, folder)}{os.pathsep}{path}",
         "ANSIBLE_CONFIG": str(content / "ansible.cfg"),
         "ANSIBLE_HOST_KEY_CHECKING": "True",  # ansible-runner switches it off unless told
         "ANSIBLE_NOCOLOR": "1",
+        **password_files(),
     }
 
 

@@ -20,6 +20,7 @@ PLAYBOOK_FINDING = "provision.playbook"
 """Check id under which a role's failure stands in the report."""
 
 MAY_REBOOT = "qwenhost_reboot"
+FORCED = "qwenhost_force"
 
 
 @dataclass(frozen=True)
@@ -40,8 +41,8 @@ class ProvisionOptions:
 
     def consent(self, host: Host) -> Consent:
         """Return what may be done to a host, on account of the options and of its inventory."""
-        declared = str(host.variables.get(MAY_REBOOT, "")).lower() in TRUE
-        return Consent(force=self.force, reboot=self.reboot or declared)
+        declared = {name for name in (MAY_REBOOT, FORCED) if str(host.variables.get(name, "")).lower() in TRUE}
+        return Consent(force=self.force or FORCED in declared, reboot=self.reboot or MAY_REBOOT in declared)
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def _examined(hosts: Sequence[Host], before: Survey, options: ProvisionOptions) 
 
 
 def _playbook_options(options: ProvisionOptions, names: Sequence[str]) -> PlaybookOptions:
-    switches = {"qwenhost_force": options.force, MAY_REBOOT: options.reboot}
+    switches = {FORCED: options.force, MAY_REBOOT: options.reboot}
     return PlaybookOptions(
         inventory=options.inventory,
         limit=",".join(names),
@@ -125,7 +126,7 @@ def _told(report: HostReport, run: PlaybookRun, options: ProvisionOptions) -> Ho
     changes: list[Change] = run.changes.get(report.host, [])
     findings = [*report.findings, *(finding_from_json(item) for item in run.smoke.get(report.host, []))]
     broken = run.broken(report.host)
-    told = report.host not in run.refused_by_role and any(each.verdict is Verdict.FAIL for each in findings)
+    told = report.host in run.told_by_findings and any(each.verdict is Verdict.FAIL for each in findings)
     if broken and not told:
         findings.append(Finding(PLAYBOOK_FINDING, "host", Verdict.FAIL, observed=broken))
     notes = {**report.notes, "preview": "nothing was changed"} if options.check else report.notes

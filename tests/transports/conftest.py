@@ -70,12 +70,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     process.wait()
 
 
-def started(folder: Path) -> tuple[int, subprocess.Popen[bytes]]:
-    """Start sshd with keys of its own in a folder; return its port and its process."""
+def started(folder: Path, *settings: str) -> tuple[int, subprocess.Popen[bytes]]:
+    """Start sshd with keys of its own in a folder, and further settings; return its port and its process."""
     port = _free_port()
     _write_keys(folder, port)
     config = folder / "sshd_config"
-    config.write_text(CONFIG.format(address=ADDRESS, port=port, folder=folder))
+    config.write_text("\n".join([CONFIG.format(address=ADDRESS, port=port, folder=folder), *settings, ""]))
     process = subprocess.Popen([str(SSHD), "-D", "-e", "-f", str(config)], stderr=subprocess.DEVNULL)
     _wait_for(port, process)
     return port, process

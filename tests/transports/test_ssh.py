@@ -137,7 +137,11 @@ def test_a_command_that_never_ends_is_given_up(server: Server, monkeypatch: pyte
     [
         (1, b"sudo: a password is required\n", "sudo -n does not work for root"),
         (1, b"sudo: python3: command not found\n", "python3 is not there"),
-        (127, b"bash: line 1: sudo: command not found\n", "python3 is not there"),
+        (127, b"bash: line 1: sudo: command not found\n", "sudo is not there"),
+        (1, b"ops is not in the sudoers file.\n", "may not use sudo"),
+        (1, b"sudo: sorry, you must have a tty to run sudo\n", "sudo does not work for root: sudo: sorry"),
+        (126, b"sh: 1: python3: Permission denied\n", "python3 cannot be run"),
+        (-1, b"", "was cut before the answer came"),
         (1, b"python too old: 3.6.8\n", "python too old: 3.6.8"),
         (1, b"Traceback ...\nMemoryError\n", "the probe failed: MemoryError"),
         (255, b"", "exit code 255, no message"),
