@@ -50,6 +50,16 @@ class Reader:
             self.refuse(key, f"{value!r} is no whole number from {low} to {high}")
         return int(text)
 
+    def share(self, key: str, value: Any) -> float:
+        """Return a share above 0 and up to 1, or refuse."""
+        try:
+            share = 0.0 if isinstance(value, bool) else float(str(value))
+        except ValueError:
+            share = 0.0
+        if not 0 < share <= 1:
+            self.refuse(key, f"{value!r} is no share", "above 0 and up to 1, such as 0.9")
+        return share
+
     def switch(self, key: str, value: Any) -> bool:
         """Return true or false, or refuse; as words, too, which is how a command line gives them."""
         known = {"true": True, "false": False}

@@ -154,6 +154,8 @@ def _args(reader: Reader, key: str, value: Any) -> Mapping[str, object]:
     for option in PARALLEL:
         if option in args:
             reader.integer(f"{key}.{option}", args[option], 1, 1024)
+    if MEMORY_SHARES[0] in args:
+        reader.share(f"{key}.{MEMORY_SHARES[0]}", args[MEMORY_SHARES[0]])
     return args
 
 
@@ -230,3 +232,6 @@ def _refuse_crowding(reader: Reader, instances: Iterable[VllmInstance]) -> None:
             reader.refuse(
                 f"{KEY}.instances", f"{names} share {place}", f"set args.{MEMORY_SHARES[0]} of {greedy[0]}"
             )
+        taken = sum(float(str(one.args.get(MEMORY_SHARES[0], 0))) for one in sharing)
+        if taken > 1:
+            reader.refuse(f"{KEY}.instances", f"take {taken:.2f} of {place}, which is more than there is")

@@ -26,8 +26,19 @@ MODEL = {"name": "qwen3.5-27b", "path": "/srv/models/qwen3.5-27b"}
 ONE = {"name": "a", "gpus": [0, 1], "port": 8000}
 MIG = {"qwenhost_mig": {0: "3g.40gb x2"}}
 
+HALF = {"args": {"gpu-memory-utilization": 0.6}}
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"qwenhost_gpu": 8}, "qwenhost_gpu: unknown"),
+    ({"qwenhost_gpus": None}, "has no value"),
+    ({"qwenhost_hugepages": {"2M": {0: 4, "0": 8}}}, "0 stands twice"),
+    ({"qwenhost_mig": {0: "3g.40gb", "0": "7g.80gb"}}, "0 stands twice"),
+    ({"qwenhost_mig": {"ALL": "3g.40gb"}}, "'ALL' is neither a GPU's number nor all"),
+    ({"qwenhost_mig": {0: "1g.10gb x999999999"}}, "1 to 99 of them"),
+    ({"qwenhost_mig": {0: "1g.10gb x0"}}, "1 to 99 of them"),
+    ({"qwenhost_driver_version": 580.1}, "580.1 is a number, no version"),
+    ({"qwenhost_nvlink_pairs": [[0, 1], [1, 2]]}, "1 stands twice"),
+    (BOARD | {"qwenhost_nvlink_pairs": [[0, 9]]}, "no GPU 9"),
     ({"qwenhost_gpus": True}, "qwenhost_gpus"),
     ({"qwenhost_gpus": "8x"}, "qwenhost_gpus"),
     ({"qwenhost_sku": ["a100"]}, "no board"),
@@ -56,6 +67,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (vllm(ONE, version="main"), "no version"),
     (vllm(ONE, version="0.16.0"), "does not know Qwen3.5"),
     (vllm(ONE, ONE), "used twice"),
+    (vllm(ONE | {"args": {"gpu-memory-utilization": 1.5}}), "1.5 is no share"),
+    (vllm(ONE | HALF, {"name": "b", "gpus": [1], "port": 8001} | HALF), "take 1.20 of GPU 1"),
     (vllm(ONE | {"gpus": [0, 0]}), "twice"),
     (vllm(ONE, {"name": "b", "gpus": [1], "port": 8001}), "share GPU 1"),
     (vllm(ONE | {"args": {"tensor-parallel-size": 4}}), "parallel sizes 4 on 2 GPUs"),
