@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, note, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS
+from qwenhost.checks.per_vllm import blamed
 from qwenhost.expectations.driver_tables import known_bad as known_bad_drivers
 from qwenhost.expectations.software import DriverBranch, driver_branch, kept_up, near_end_months
 from qwenhost.facts.capture_date import CaptureDate
@@ -13,6 +14,7 @@ from qwenhost.facts.driver import DriverAnswer, DriverVersions
 from qwenhost.facts.module_build import ModuleFile
 from qwenhost.facts.pci import PciDevices
 from qwenhost.facts.upgrades import DriverUpgrade
+from qwenhost.facts.vllm_runs import VllmRuns
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Remedy, Verdict, by_hand, by_reboot
 from qwenhost.records.versions import agree, branch, older
@@ -30,12 +32,20 @@ _UPDATE = by_hand("Install a driver of a supported branch that is new enough, th
         *("driver.installed", "pcie.bars", "gpu.on-bus", "gpu.gsp"),
     ),
 )
-def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) -> Iterator[Judgement]:
+def present(
+    answer: DriverAnswer | None, pci: PciDevices | None, runs: VllmRuns | None, want: Expectations
+) -> Iterator[Judgement]:
     """The NVIDIA driver is loaded and answers in time.
 
     A driver that hangs takes every program that calls it along, monitoring included; only a reboot helps.
     """
     expected = "answers"
+    if answer is None or answer.state == "absent":
+        blames = tuple(blamed("driver.present", runs))
+        for subject, cause in blames:
+            yield Judgement(subject, Verdict.FAIL, cause.observed, expected, cause.line, remedy=_NO_GPU)
+        if blames or answer is None:
+            return
     if answer.state == "ok":
         yield Judgement(HOST, Verdict.PASS, "answers", expected, evidence=answer.evidence)
     elif answer.state == "hangs":
@@ -53,6 +63,11 @@ def present(answer: DriverAnswer, pci: PciDevices | None, want: Expectations) ->
     else:
         yield _unknown(answer)
 
+
+_NO_GPU = by_hand(
+    "Look what nvidia-smi says on the host, then in the container or environment of the program: the driver is not"
+    " loaded, the container was given no GPU (--gpus all), CUDA_VISIBLE_DEVICES hides it, or PyTorch has no CUDA."
+)
 
 _BOOT = by_reboot("Reboot: the driver is installed, and could not be loaded beside what the kernel had loaded.")
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged, skip
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS
+from qwenhost.checks.per_vllm import blamed
 from qwenhost.expectations.driver_tables import xid, xids
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvents
+from qwenhost.facts.vllm_runs import VllmRuns
 from qwenhost.records.desired import Expectations
 from qwenhost.records.finding import Verdict, by_hand, by_hardware, by_reboot
 
@@ -70,7 +72,7 @@ def _word(on: bool) -> str:
     remedy=by_hand("Drain and reset the GPU; if errors come back, run the field diagnostic and have it replaced."),
     consequence_of=DRIVER_ANSWERS,
 )
-def uncorrected_ecc(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[Judgement]:
+def uncorrected_ecc(gpus: Gpus | None, kernel: KernelEvents | None, runs: VllmRuns | None) -> Iterator[Judgement]:
     """No uncorrectable memory error occurred since the driver was loaded.
 
     Each one stops the program that it hits (Xid 48, 94); an uncontained one makes all results suspect
@@ -82,6 +84,9 @@ def uncorrected_ecc(gpus: Gpus | None, kernel: KernelEvents | None) -> Iterator[
     for where, event in logged.items():
         seen = f"Xid {event.number}: {xid(event.number).meaning}"
         yield Judgement(f"gpu {where}", Verdict.FAIL, seen, "none", evidence=event.text)
+    counted = any(gpu.ecc_uncorrected_volatile for gpu in gpus.answering) if gpus else False
+    for subject, cause in () if logged or counted else blamed("memory.uncorrected-ecc", runs):
+        yield Judgement(subject, Verdict.FAIL, cause.observed, "none", evidence=cause.line)
     for gpu in gpus.answering if gpus else ():
         count = gpu.ecc_uncorrected_volatile
         if count is not None and (gpu.bus_id not in logged or count == 0):

@@ -74,7 +74,11 @@ def running(
         return
     not_ready = errors.of("not ready") if errors else None
     symptom = not_ready is not None or (manager is not None and manager.mismatch is not None)
-    if manager is None or manager.running is None or (there is None and not symptom):
+    if manager is None or manager.running is None:
+        if not_ready:
+            yield Judgement(HOST, Verdict.FAIL, "the fabric is not set up", "active", evidence=not_ready.line)
+        return
+    if there is None and not symptom:
         return
     observed = "not installed" if manager.installed is False else manager.active or ""
     evidence = manager.evidence or (not_ready.line if not_ready else "")

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from qwenhost.checks.declare import Judgement, check
 from qwenhost.checks.logs import nothing, when
+from qwenhost.checks.per_vllm import blamed
 from qwenhost.expectations.driver_tables import xid
 from qwenhost.expectations.kernel_names import may_serve, owner_of, serves
 from qwenhost.facts.hung_tasks import HungTask, HungTasks
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.facts.machine_checks import HardwareError, HardwareErrors
 from qwenhost.facts.oom_kills import OomKill, OomKills
+from qwenhost.facts.vllm_runs import VllmRuns
 from qwenhost.records.finding import Remedy, Verdict, by_hand, by_hardware, by_reboot
 
 HOST = "host"
@@ -81,18 +83,21 @@ def _hung(owner: str, where: str, reports: Sequence[HungTask], cause: str) -> Ju
         "pinned and shared memory count too."
     ),
 )
-def oom(kills: OomKills) -> Iterator[Judgement]:
+def oom(kills: OomKills | None, runs: VllmRuns | None) -> Iterator[Judgement]:
     """The kernel killed no process for want of memory.
 
     vLLM keeps weights while loading, pinned buffers and offloaded cache in host memory. When the kernel
     kills one of its processes, the service dies without a word in its own log.
     """
     groups: dict[tuple[str, bool, str], list[OomKill]] = {}
-    for kill in kills.kills:
+    for kill in kills.kills if kills else ():
         groups.setdefault((kill.task, kill.limited, kill.group), []).append(kill)
     for events in groups.values():
         yield _killed(events)
-    if not groups:
+    told = () if groups else tuple(blamed("host.oom", runs))
+    for subject, cause in told:
+        yield Judgement(subject, Verdict.FAIL, cause.observed, "enough memory", evidence=cause.line)
+    if kills and not groups and not told:
         yield nothing("no process was killed for want of memory", cut=kills.cut)
 
 

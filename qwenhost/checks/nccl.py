@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, note
+from qwenhost.checks.per_vllm import blamed
 from qwenhost.expectations.nccl import PATH, Warned, harms, warned
 from qwenhost.facts.nccl import NcclSettings, Setting
 from qwenhost.facts.nccl_log import NcclLog
@@ -158,11 +159,6 @@ def _failures(runs: VllmRuns | None, log: NcclLog | None) -> Iterator[Judgement]
     """Tell of services that NCCL ended, where none of its own lines says why."""
     if log and log.warnings:
         return
-    for start in runs.starts if runs else ():
-        cause = start.told("nccl.environment")
-        if cause:
-            subject = f"vllm@{start.instance}" if start.instance else "vllm"
-            remedy = by_hand(
-                "Start it with NCCL_DEBUG=INFO: the warning that stands above the error names the cause."
-            )
-            yield Judgement(subject, Verdict.WARN, cause.observed, evidence=cause.line, remedy=remedy)
+    for subject, cause in blamed("nccl.environment", runs):
+        remedy = by_hand("Start it with NCCL_DEBUG=INFO: the warning that stands above the error names the cause.")
+        yield Judgement(subject, Verdict.WARN, cause.observed, evidence=cause.line, remedy=remedy)

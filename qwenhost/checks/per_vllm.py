@@ -10,7 +10,7 @@ from qwenhost.facts.vllm import VllmUnit
 from qwenhost.facts.vllm_lines import CONTAINER
 from qwenhost.facts.vllm_metrics import RECORDED, Metrics
 from qwenhost.facts.vllm_runs import VllmRuns
-from qwenhost.facts.vllm_start import VllmStart
+from qwenhost.facts.vllm_start import LogEvent, VllmStart
 from qwenhost.records.desired import Expectations, VllmInstance
 from qwenhost.records.finding import Remedy, Verdict, by_hand, by_role
 
@@ -123,6 +123,14 @@ def start_causes(
         return Judgement(run.subject, Verdict.FAIL, observed, cause.expected, cause.line, remedy=act)
 
     return of_each(runs, want, judge)
+
+
+def blamed(check: str, runs: VllmRuns | None) -> Iterator[tuple[str, LogEvent]]:
+    """Yield service and line where a service's log blames what the check of another subject tells."""
+    for start in runs.starts if runs else ():
+        cause = start.told(check)
+        if cause:
+            yield _subject(start), cause
 
 
 def came_past(run: Run) -> Judgement | None:

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from qwenhost.checks.declare import Judgement, check, judged, note, skip
 from qwenhost.checks.host import TUNED
+from qwenhost.checks.per_vllm import blamed
 from qwenhost.facts.memory import Memory
 from qwenhost.facts.mounts import Mount, Mounts, SharedMemoryFull
+from qwenhost.facts.vllm_runs import VllmRuns
 from qwenhost.records.desired import Expectations, Setting
 from qwenhost.records.finding import Verdict, by_hand
 
@@ -25,14 +27,17 @@ WATCHED = ("/", "/var", "/tmp", "/var/lib/docker", "/var/lib/containerd", "/root
 @check(
     "host.shm", remedy=by_hand("Give it more: --shm-size=16g or --ipc=host for a container, size= for a mount.")
 )
-def shm(mounts: Mounts | None, full: SharedMemoryFull | None, want: Expectations) -> Iterator[Judgement]:
+def shm(
+    mounts: Mounts | None, full: SharedMemoryFull | None, runs: VllmRuns | None, want: Expectations
+) -> Iterator[Judgement]:
     """Shared memory is large enough for the workers of a model.
 
     Workers and NCCL talk through /dev/shm; a container gets 64 MiB unless told otherwise, and a model over
     several GPUs then fails to start.
     """
     mount = mounts.at.get(SHM) if mounts else None
-    if want.shm and not full:
+    line = full.line if full else next((cause.line for _, cause in blamed("host.shm", runs)), "")
+    if want.shm and not line:
         yield _declared_shm(mount, want.shm, want.why_not("shm"))
         return
     size = mount.size if mount else None
@@ -40,8 +45,8 @@ def shm(mounts: Mounts | None, full: SharedMemoryFull | None, want: Expectations
     least = SHM_SEVERAL_GPUS if several else CONTAINER_DEFAULT + 1
     expected = f"at least {SHM_SEVERAL_GPUS // MIB} MiB"
     seen = "size not seen" if size is None else f"{size // MIB} MiB"
-    if full:
-        yield Judgement("host", Verdict.FAIL, f"full, {seen}", expected, full.line)
+    if line:
+        yield Judgement("host", Verdict.FAIL, f"full, {seen}", expected, line)
     elif mount and size is not None:
         yield judged(
             "host", size >= least, observed=seen, expected=expected, otherwise=Verdict.WARN, evidence=mount.line

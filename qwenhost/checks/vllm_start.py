@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from qwenhost.checks.declare import Judgement, check, note, skip
 from qwenhost.checks.per_vllm import (
@@ -19,6 +19,8 @@ from qwenhost.checks.per_vllm import (
 )
 from qwenhost.expectations.software import first_vllm_for_qwen35
 from qwenhost.expectations.vllm_limits import limit_origin, vllm_limits
+from qwenhost.facts.driver import DriverAnswer
+from qwenhost.facts.gpus import Gpus
 from qwenhost.facts.vllm_runs import VllmRuns
 from qwenhost.facts.vllm_start import VllmStart
 from qwenhost.records.desired import Expectations
@@ -193,18 +195,25 @@ def _on_slice(subject: str, mig: str, want: Expectations) -> Iterator[Judgement]
 
 
 @check("vllm.start", remedy=LOOK, consequence_of=(*INSTALLED, "vllm.model-files", *START_CAUSES))
-def came_up(runs: VllmRuns | None, want: Expectations) -> Iterator[Judgement]:
+def came_up(
+    runs: VllmRuns | None, answer: DriverAnswer | None, gpus: Gpus | None, want: Expectations
+) -> Iterator[Judgement]:
     """The last start came as far as serving, or another check tells why not.
 
     "Engine core initialization failed" is never the cause: that stands above it, often from another
     process. Shown is the first error that is no consequence of another one.
     """
-    return of_each(runs, want, lambda run: _how_it_came_up(run, want))
+    ours = {"vllm.start"}
+    if answer and answer.state == "ok":
+        ours.add("driver.present")
+    if not (gpus and any(gpu.mig for gpu in gpus.gpus)):
+        ours |= {"mig.one-per-process", "mig.p2p"}
+    return of_each(runs, want, lambda run: _how_it_came_up(run, ours, want))
 
 
-def _how_it_came_up(run: Run, want: Expectations) -> Judgement:
+def _how_it_came_up(run: Run, ours: Container[str], want: Expectations) -> Judgement:
     if run.start and run.start.state == "failed":
-        return _failed(run, run.start, want)
+        return _failed(run, run.start, ours, want)
     if run.start and run.start.state == "starting" and run.start.root and not run.serves:
         return _said_error(run.subject, run.start.root, want)
     return _went_on(run)
@@ -219,11 +228,12 @@ def _said_error(subject: str, line: str, want: Expectations) -> Judgement:
     return Judgement(subject, Verdict.WARN, "an error while it starts", expected, evidence=line, remedy=remedy)
 
 
-def _failed(run: Run, failed: VllmStart, want: Expectations) -> Judgement:
+def _failed(run: Run, failed: VllmStart, ours: Container[str], want: Expectations) -> Judgement:
+    """Judge a failed start; `ours` are the checks whose causes nobody else tells."""
     cause = failed.cause
     if cause and cause.wording.check in START_CAUSES:
         return skip(run.subject, f"told by {cause.wording.check}")
-    if cause and cause.wording.check != "vllm.start":
+    if cause and cause.wording.check not in ours:
         return note(run.subject, cause.observed, expected=f"told by {cause.wording.check}", evidence=cause.line)
     if cause:
         observed, expected, line = cause.observed, cause.expected, cause.line

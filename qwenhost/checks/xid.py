@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 
 from qwenhost.checks.declare import Judgement, check
 from qwenhost.checks.logs import nothing, when
+from qwenhost.checks.per_vllm import blamed
 from qwenhost.expectations.driver_tables import Xid, recovery, xid
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvent, KernelEvents
 from qwenhost.facts.slots import PciSlots
+from qwenhost.facts.vllm_runs import VllmRuns
 from qwenhost.records.finding import Remedy, Verdict, by_hand
 
 _NAMES_SHOWN = 3
@@ -19,11 +21,18 @@ _NAMES_SHOWN = 3
 _UUID_SHOWN = 12
 """Characters: GPU- and the first group, enough to find it in nvidia-smi -L."""
 
+_PROGRAM = by_hand(
+    "Look for Xids of that minute (journalctl -k); where there is none, or only 13, 31 or 43, it is a fault of the"
+    " program: run it again with CUDA_LAUNCH_BLOCKING=1, or with another version."
+)
+
 Groups = Mapping[tuple[str, int], Sequence[KernelEvent]]
 
 
 @check("gpu.xid", remedy=by_hand("Look the Xid up with its line, and follow what NVIDIA's catalog asks for."))
-def xids(kernel: KernelEvents, gpus: Gpus | None, slots: PciSlots | None) -> Iterator[Judgement]:
+def xids(
+    kernel: KernelEvents | None, gpus: Gpus | None, slots: PciSlots | None, runs: VllmRuns | None
+) -> Iterator[Judgement]:
     """The driver reported no error (Xid) that still stands.
 
     Each Xid is one class of fault of program, board or link. Repeats are told once, with the first and
@@ -31,14 +40,17 @@ def xids(kernel: KernelEvents, gpus: Gpus | None, slots: PciSlots | None) -> Ite
     of their own are told there.
     """
     groups: dict[tuple[str, int], list[KernelEvent]] = {}
-    for event in kernel.xids():
+    for event in kernel.xids() if kernel else ():
         groups.setdefault((event.bus_id, event.number), []).append(event)
-    places = _places(kernel, gpus, slots)
+    places = _places(kernel, gpus, slots) if kernel else {}
     for (where, number), events in groups.items():
         place = places.get(where) or _Place(f"gpu {where}" if where else "a gpu")
         yield _told(place, xid(number), events, groups)
-    if not groups:
+    if kernel and not groups:
         yield nothing("no Xid stands", cut=kernel.cut)
+    for subject, cause in () if groups else blamed("gpu.xid", runs):
+        observed = f"{cause.observed}; {'no Xid' if kernel else 'the kernel log was not seen'}"
+        yield Judgement(subject, Verdict.WARN, observed, "none", evidence=cause.line, remedy=_PROGRAM)
 
 
 @dataclass(frozen=True)

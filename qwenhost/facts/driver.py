@@ -13,6 +13,9 @@ from qwenhost.facts.kernel_lines import KERNEL_LOG
 from qwenhost.facts.kernel_log import kernel_events
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import ANY, filled, parses
+from qwenhost.facts.vllm_lines import lines_of_last_starts
+from qwenhost.facts.vllm_log import JOURNAL
+from qwenhost.facts.vllm_log import LOG as VLLM_LOG
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command, file
@@ -135,6 +138,20 @@ def _answer(capture: Capture, healthy: str) -> DriverAnswer:
     if told is None and "Failed to initialize NVML" not in text:
         raise Unparsable("form not understood")
     return told or DriverAnswer("error", text.strip().splitlines()[0])
+
+
+@parses(VLLM_LOG, trust=3)
+@parses(JOURNAL, trust=3)
+def answer_of_service(capture: Capture) -> DriverAnswer:
+    """Take what NVML told a vLLM service of the module and its libraries, at its last start."""
+    line = re.search(
+        r"^.*(?:NVMLError_LibRmVersionMismatch|Driver/library version mismatch).*$",
+        lines_of_last_starts(capture.text),
+        re.MULTILINE,
+    )
+    if not line:
+        raise Unparsable("it tells nothing of the driver")
+    return DriverAnswer("mismatch", line[0].strip())
 
 
 @parses(PROC_VERSION)

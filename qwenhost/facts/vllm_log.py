@@ -17,13 +17,14 @@ JOURNAL = command(
 
 LOG = recorded(
     "vllm-log",
-    r"vLLM API server version|\((?:APIServer|Engine|VllmWorker|Worker)[\w -]*(?:rank=\d+ )?pid=\d+\)"
+    r"vLLM API server version|\((?:APIServer|Engine|VllmWorker|Worker|RayWorker)[\w -]*(?:rank=\d+ )?pid=\d+[,)]"
     r"|Initializing an? (?:V\d )?LLM engine|Avg prompt throughput|is preempted by PreemptionMode"
     r"|max_model_len|max_num_seqs|max_num_batched_tokens|gpu_memory_utilization|max seq len \("
     r"|KV cache (?:memory|size|usage|is needed)|for the cache blocks|Mamba cache|num_cache_lines"
     r"|attention block size|does not recogni[sz]e this architecture|Model architectures? \[|fp8e4nv"
-    r"|for FP8 computation|Free memory on device|base 10: '(?:MIG|GPU)-|vllm(?: serve)?: error:"
-    r"|/vllm/(?:v1|engine|worker)/|vllm\.v1\.|vllm@[\w-]+\.service",
+    r"|for FP8 computation|Free memory on device|base 10: '(?:MIG|GPU)-|(?:vllm(?: serve)?|api_server\.py): error:"
+    r"|OutOfMemoryError: CUDA out of memory|No module named 'vllm"
+    r"|/vllm/(?:v1|engine|worker)/|-packages/vllm/|/bin/vllm\"|vllm\.v1\.|vllm@[\w-]+\.service",
 )
 
 

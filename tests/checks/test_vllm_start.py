@@ -233,3 +233,42 @@ def test_a_slice_needs_a_version_that_takes_uuids(version: str, verdict: str | N
     want = replace(NOTHING, serving=Serving(version, "vllm", "q", "/models/q", (instance,), origin="test"))
     assert loud(units("inactive"), REFUSED, want=want).get("vllm.mig-device") == verdict
     assert loud(units("active"), HEALTHY, want=want).get("vllm.mig-device") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "check", "verdict"),
+    [
+        (
+            "RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+            "fabric.running",
+            "fail",
+        ),
+        ("RuntimeError: Failed to infer device type, please set the variable", "driver.present", "fail"),
+        (
+            "ImportError: libcuda.so.1: cannot open shared object file: No such file or directory",
+            "driver.present",
+            "fail",
+        ),
+        ("pynvml.NVMLError_LibRmVersionMismatch: RM has detected a mismatch", "driver.versions-agree", "fail"),
+        ("Fatal Python error: Bus error", "host.shm", "fail"),
+        ("OSError: [Errno 28] No space left on device: '/psm_0a1b2c'", "host.shm", "fail"),
+        ("RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory: you tried", "host.oom", "fail"),
+        ("RuntimeError: CUDA error: uncorrectable ECC error encountered", "memory.uncorrected-ecc", "fail"),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", "gpu.xid", "warn"),
+        ("RuntimeError: CUDA error: invalid device ordinal", "vllm.start", "fail"),
+    ],
+)
+def test_a_log_alone_is_enough_for_the_check_that_it_blames(line: str, check: str, verdict: str) -> None:
+    output = Capture("cuda-errors", "ok", line)
+    findings = examine(Bundle("host", (log("vLLM API server version 0.32.0", line, ENDED), output)), NOTHING)
+    loud = {f.check: f.verdict.value for f in findings if f.verdict in (Verdict.WARN, Verdict.FAIL)}
+    assert loud == {check: verdict}
+
+
+def test_a_driver_that_answers_is_not_blamed_by_a_service_without_gpus() -> None:
+    table = Capture(
+        "nvidia-smi", "ok", "| NVIDIA-SMI 580.95.05   Driver Version: 580.95.05   CUDA Version: 13.0 |"
+    )
+    kept = log("vLLM API server version 0.32.0", "RuntimeError: No CUDA GPUs are available", ENDED)
+    findings = examine(Bundle("host", (kept, table)), NOTHING)
+    assert {f.check for f in findings if f.verdict is Verdict.FAIL} == {"vllm.start"}
