@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from qwenhost.cli.passwords import takes_passwords
 from qwenhost.records.errors import FAILED, QwenhostError
 
 
@@ -17,6 +18,7 @@ from qwenhost.records.errors import FAILED, QwenhostError
     "-i", "--inventory", type=click.Path(path_type=Path), required=True, help="Where the host is declared."
 )
 @click.option("--instance", default="", help="Which vLLM instance; left out: the first.")
+@takes_passwords
 def command(host: str, question: str, inventory: Path, instance: str) -> None:
     """Ask the model served on HOST a question and print its answer.
 

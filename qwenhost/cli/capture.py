@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from qwenhost.cli.passwords import takes_passwords
 from qwenhost.records.errors import QwenhostError
 
 
@@ -14,6 +15,7 @@ from qwenhost.records.errors import QwenhostError
 @click.option("-i", "--inventory", type=click.Path(path_type=Path), help="Ansible inventory that HOST is in.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; left out: standard output.")
 @click.option("--identities", is_flag=True, help="Keep serials, UUIDs, host names and addresses.")
+@takes_passwords
 def command(host: str | None, inventory: Path | None, output: Path | None, identities: bool) -> None:
     """Write everything that doctor would read on this host or on HOST; `doctor --bundle` reads it.
 

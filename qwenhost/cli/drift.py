@@ -19,7 +19,7 @@ def command(inventory: Path, limit: str, as_json: bool) -> None:
     """Say which settings of the hosts of INVENTORY are no longer as declared. Changes nothing.
 
     Tells only what qwenhost provision would set; qwenhost doctor tells the rest. Exit codes: 0 no drift,
-    1 drift, or a host that could not be examined, 3 a setting that could not be seen.
+    1 drift, 3 no drift where something could be seen, but a host or a setting that could not.
     """
     from qwenhost.reports import exit_code, json_report
     from qwenhost.reports.plan_text import drift_lines

@@ -118,7 +118,8 @@ def _write(reports: Sequence[HostReport], options: ProvisionOptions, shown: Show
         click.echo(json_report.render(reports))
         return
     text.write(reports, sys.stdout, again=_again(options))
-    click.echo(f"{sum(len(report.changes) for report in reports)} changed")
+    did = "would change" if options.check else "changed"
+    click.echo(f"{sum(len(report.changes) for report in reports)} {did}")
 
 
 def _again(options: ProvisionOptions) -> str:

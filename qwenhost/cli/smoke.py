@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from qwenhost.cli.passwords import takes_passwords
 from qwenhost.records.errors import USAGE, QwenhostError
 from qwenhost.records.finding import Finding, HostReport, Verdict
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 @click.option("--expect", default="", help="Regular expression for the answer to --question.")
 @click.option("--json", "as_json", is_flag=True, help="Write versioned JSON to standard output.")
 @click.option("--junit", metavar="PATH", help="Write JUnit XML for CI to PATH, - for standard output.")
+@takes_passwords
 def command(
     targets: tuple[str, ...],
     inventory: Path | None,

@@ -55,7 +55,8 @@ def drift_lines(reports: Iterable[HostReport]) -> Iterator[str]:
     """Yield what differs from the declaration, host by host, with the role that sets it."""
     for report in reports:
         if report.error:
-            yield f"{report.host}: not examined: {report.error}"
+            yield f"{report.host}: not examined: {report.error.removeprefix(f'{report.host}: ')}"
+            yield from [f"  hint: {report.hint}"] if report.hint else ()
         elif not report.findings:
             yield f"{report.host}: as declared"
         else:

@@ -20,6 +20,9 @@ STYLES = {Verdict.FAIL: "bold red", Verdict.WARN: "yellow", Verdict.UNKNOWN: "ma
 CELLS = {**NAMES, Verdict.PASS: "ok", Verdict.SKIP: "-"}
 NARROWEST = max(map(len, CELLS.values()))
 
+PREVIEW = "preview"
+"""Note of a report whose changes were only tried out."""
+
 CHANGE_STYLES = {"new": "bold red", "gone": "green"}
 WIDEST = max(map(len, CHANGES.values()))
 
@@ -75,8 +78,9 @@ def host_lines(report: HostReport) -> Iterable[Line]:
         yield _group_line(group, indent=2)
     if report.since:
         yield from since_lines(report.since)
+    did = "would change" if report.notes.get(PREVIEW) else "changed"
     for change in report.changes:
-        yield line("  ", ("changed", "green"), f" {': '.join(filter(None, (change.role, change.task)))}")
+        yield line("  ", (did, "green"), f" {': '.join(filter(None, (change.role, change.task)))}")
     for text in report.notes.get("left_out", "").splitlines():
         yield line(f"  not read whole: {text}")
     for name in report.unrecognised:

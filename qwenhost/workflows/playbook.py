@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sysconfig
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -142,6 +143,9 @@ def _without_heading(text: str) -> str:
     return "\n".join(line for line in lines if line and not line.startswith("TASK ["))
 
 
+CHANGED_LINE = re.compile(r"^changed: \[", re.MULTILINE)
+"""What Ansible writes of a task with no_log, too; its result says nothing at all."""
+
 KINDS: dict[str, TaskKind] = {
     "runner_on_start": "start",
     "runner_on_ok": "ok",
@@ -158,7 +162,7 @@ def _task_event(event: Mapping[str, Any]) -> TaskEvent | None:
     if kind is None or "host" not in data:
         return None
     result = data.get("res") or {}
-    if kind == "ok" and result.get("changed"):
+    if kind == "ok" and (result.get("changed") or CHANGED_LINE.search(str(event.get("stdout", "")))):
         kind = "changed"
     if kind == "failed" and data.get("ignore_errors"):
         kind = "ok"

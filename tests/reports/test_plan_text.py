@@ -5,7 +5,7 @@ from __future__ import annotations
 from qwenhost.plan import make_plan
 from qwenhost.records.finding import NO_REMEDY, Finding, HostReport, Verdict, by_hardware, by_reboot, by_role
 from qwenhost.records.plan import Consent
-from qwenhost.reports.plan_text import plan_lines
+from qwenhost.reports.plan_text import drift_lines, plan_lines
 
 SYSCTL = Finding("host.sysctl", "vm.swappiness", Verdict.FAIL, "60", "1", remedy=by_role("host_tuning"))
 SERVICE = Finding("vllm.service", "vllm@main", Verdict.FAIL, "inactive", remedy=by_role("vllm_service"))
@@ -56,3 +56,8 @@ def test_a_stopped_host_says_what_would_let_it_go_on() -> None:
 
 def test_a_host_that_was_not_reached_is_left_alone() -> None:
     assert told(error="no route") == ["h1: not examined, nothing will be changed here"]
+
+
+def test_a_host_that_was_not_examined_is_named_once_and_has_its_hint() -> None:
+    report = HostReport("h1", "", (), error="h1: no route to 192.0.2.1:22", hint="is the host up?")
+    assert [*drift_lines([report])] == ["h1: not examined: no route to 192.0.2.1:22", "  hint: is the host up?"]

@@ -235,3 +235,10 @@ def test_exit_codes(verdicts: list[Verdict], strict: bool, code: int) -> None:
 
 def test_a_host_that_was_not_reached_was_not_seen() -> None:
     assert exit_code([HostReport("h", "", (), error="h: no")]) == 3
+
+
+def test_a_preview_tells_what_would_change() -> None:
+    report = HostReport("lab1", "", (), changes=(Change("Write limits", "host_tuning"),))
+    assert "  changed host_tuning: Write limits" in text.render([report])
+    preview = replace(report, notes={text.PREVIEW: "nothing was changed"})
+    assert "  would change host_tuning: Write limits" in text.render([preview])

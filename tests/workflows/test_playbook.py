@@ -32,6 +32,13 @@ def test_a_task_of_the_playbook_has_no_role_whatever_another_host_does(path: str
     assert [change.role for change in run.changes["h1"]] == [role]
 
 
+def test_a_task_that_says_nothing_of_itself_may_have_changed_something() -> None:
+    hidden = event("runner_on_ok", task_path=f"{ROLE_TASK}:9", res={"censored": "hidden"})
+    run, seen = handled(hidden | {"stdout": "\r\nchanged: [h1]"}, hidden | {"stdout": "ok: [h1]"})
+    assert [one.kind for one in seen] == ["changed", "ok"]
+    assert len(run.changes["h1"]) == 1
+
+
 def test_the_recap_tells_which_hosts_broke_off() -> None:
     failed = event("runner_on_failed", task_path=f"{ROLE_TASK}:1", res={"msg": "no\n room"})
     stats = {"event": "playbook_on_stats", "event_data": {"failures": {"h1": 1}, "ok": {"h1": 2, "h2": 3}}}
