@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import io
+import re
 import zipfile
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 from qwenhost.records.errors import FAILED, QwenhostError
 
 PACKAGE = Path(__file__).parent
 OLDEST_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 ROOT_INIT = '"""The part of qwenhost that runs on a host."""\n'
-READS_NVML = ("probe", "hands")
+WORD, BEGINNING = re.compile(r"\w+"), re.compile(r"(?<=\w)_")
+ONE_AT_A_TIME = Lock()
 ENTRY = "from qwenhost.{part}.main import main\n\nmain()\n"
 
 
-@cache
 def probe_zipapp() -> bytes:
     """Return the probe as a zipapp: `python3 probe.pyz < request.json > bundle.json`."""
-    return _zipapp("probe")
+    return _packed_once("probe")
 
 
-@cache
 def hands_zipapp() -> bytes:
     """Return the hands as a zipapp: `python3 hands.pyz ACT [--check] < request.json`."""
-    return _zipapp("hands")
+    return _packed_once("hands")
+
+
+def trials_zipapp() -> bytes:
+    """Return the trials as a zipapp: `python3 trials.pyz < request.json > bundle.json`."""
+    return _packed_once("trials")
+
+
+def _packed_once(part: str) -> bytes:
+    with ONE_AT_A_TIME:  # each of many hosts asks in a thread of its own
+        return _zipapp(part)
 
 
 @cache
-def trials_zipapp() -> bytes:
-    """Return the trials as a zipapp: `python3 trials.pyz < request.json > bundle.json`."""
-    return _zipapp("trials")
-
-
 def _zipapp(part: str) -> bytes:
     """Return the same bytes for the same files, so that copies can be compared by content."""
     buffer = io.BytesIO()
@@ -53,9 +60,44 @@ def _members(part: str) -> dict[str, bytes]:
     members = {f"qwenhost/{part}/{path.name}": path.read_bytes() for path in folder.glob("*.py")}
     members["qwenhost/__init__.py"] = ROOT_INIT.encode()
     members["__main__.py"] = ENTRY.format(part=part).encode()
-    if part in READS_NVML:
+    if part == "hands":
         members["pynvml.py"] = _pynvml().read_bytes()
+    if part == "probe":
+        words = set(WORD.findall(" ".join(content.decode() for content in members.values())))
+        members["pynvml.py"] = _named_in(words, _pynvml().read_text(encoding="utf-8")).encode()
     return members
+
+
+def _named_in(words: set[str], module: str) -> str:
+    """Return a module without the definitions that neither `words` nor what is kept of it names.
+
+    Every host compiles it, and for the whole of pynvml that takes longer than all the reading.
+    """
+    lines, statements = module.splitlines(), ast.parse(module).body
+    texts = {each: "\n".join(lines[_first_line(each) - 1 : each.end_lineno]) for each in statements}
+    left = {each: _defined(each) for each in statements}
+    while more := [each for each, names in left.items() if not names or not words.isdisjoint(names)]:
+        words = words.union(*(WORD.findall(texts[each]) for each in more))
+        for each in more:
+            del left[each]
+    licence = lines[: _first_line(statements[0]) - 1]
+    return "\n".join([*licence, *(texts[each] for each in statements if each not in left), ""])
+
+
+def _first_line(statement: ast.stmt) -> int:
+    return min(part.lineno for part in (statement, *getattr(statement, "decorator_list", ())))
+
+
+def _defined(statement: ast.stmt) -> set[str]:
+    """Return the names for which alone a statement is there; none where it does more than to define some.
+
+    Constants also go by beginnings, such as NAME_ of NAME_ONE: that is how they are listed.
+    """
+    if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+        return {statement.name}
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    return {*names, *(name[: end.end()] for name in names for end in BEGINNING.finditer(name))}
 
 
 def _pynvml() -> Path:

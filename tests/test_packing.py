@@ -5,15 +5,20 @@ from __future__ import annotations
 import ast
 import io
 import json
+import re
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qwenhost import packing
+from qwenhost.facts.gpus import NVML
+from qwenhost.lab.simulator import install
 from qwenhost.packing import hands_zipapp, probe_zipapp
 
 OLDEST_PYTHON = (3, 8)
@@ -49,6 +54,33 @@ def test_probe_answers_without_site_packages(tmp_path: Path) -> None:
     request = json.dumps({"schema": 1, "host": "h1", "sources": []})
     ran = subprocess.run([*BARE, path], input=request, capture_output=True, text=True, cwd="/", check=True)
     assert json.loads(ran.stdout)["host"] == "h1"
+
+
+@pytest.mark.skipif(
+    not (shutil.which("gcc") or shutil.which("cc")), reason="the simulated NVML needs a C compiler"
+)
+def test_the_part_of_pynvml_that_is_packed_reads_the_same_as_the_whole(tmp_path: Path) -> None:
+    install(tmp_path, "a100-sxm4-80gb", 2)
+    (tmp_path / "probe.pyz").write_bytes(probe_zipapp())
+    request = json.dumps({"schema": 1, "host": "h1", "sources": [NVML.request()]})
+    libraries = {"A100SIM_ROOT": str(tmp_path), "LD_LIBRARY_PATH": f"{tmp_path}/usr/lib/x86_64-linux-gnu"}
+
+    def reading(*program: str) -> dict[str, Any]:
+        ran = subprocess.run(program, input=request, env=libraries, capture_output=True, text=True, check=True)
+        read: dict[str, Any] = json.loads(json.loads(ran.stdout)["captures"][0]["text"])
+        return read
+
+    packed = reading(*BARE, str(tmp_path / "probe.pyz"))
+    assert len(packed["devices"]) == 2
+    assert packed == reading(sys.executable, "-m", "qwenhost.probe")
+
+
+def test_every_error_of_nvml_has_its_name() -> None:
+    named = re.compile(rb"^NVML_ERROR_\w+", re.MULTILINE)
+    cut = zipfile.ZipFile(io.BytesIO(probe_zipapp())).read("pynvml.py")
+    whole = packing._pynvml().read_bytes()
+    assert named.findall(cut) == named.findall(whole)
+    assert len(cut) < len(whole) / 4
 
 
 def test_hands_import_every_act_without_site_packages(tmp_path: Path) -> None:
