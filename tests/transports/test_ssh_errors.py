@@ -167,7 +167,7 @@ asks, right = sys.argv[1] == "-S", b"right-Pa55\\n"
 def line():
     read = b""
     while not read.endswith(b"\\n"):
-        read += os.read(0, 1)
+        read += os.read(0, 1) or sys.exit("sudo: no password was provided")
     return read
 for _ in range(3 if asks else 0):
     os.write(2, sys.argv[3].encode())
