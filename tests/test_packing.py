@@ -18,7 +18,7 @@ import pytest
 
 from qwenhost import packing
 from qwenhost.facts.gpus import NVML
-from qwenhost.lab.simulator import install
+from qwenhost.lab.simulator import build, install
 from qwenhost.packing import hands_zipapp, probe_zipapp
 
 OLDEST_PYTHON = (3, 8)
@@ -59,7 +59,10 @@ def test_probe_answers_without_site_packages(tmp_path: Path) -> None:
 @pytest.mark.skipif(
     not (shutil.which("gcc") or shutil.which("cc")), reason="the simulated NVML needs a C compiler"
 )
-def test_the_part_of_pynvml_that_is_packed_reads_the_same_as_the_whole(tmp_path: Path) -> None:
+def test_the_part_of_pynvml_that_is_packed_reads_the_same_as_the_whole(
+    tmp_path: Path, native_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "CACHE", native_cache)
     install(tmp_path, "a100-sxm4-80gb", 2)
     (tmp_path / "probe.pyz").write_bytes(probe_zipapp())
     request = json.dumps({"schema": 1, "host": "h1", "sources": [NVML.request()]})
