@@ -132,8 +132,11 @@ def _tell(message: str) -> None:
 
 def _tell_what_may_go_on(progress: Progress) -> None:
     """A task that was sent to a host is not taken back by ending the controller."""
+    from qwenhost.reports.progress import WAITING
+
     for host, task in progress.doing.items():
-        click.echo(f"{host}: interrupted at {task}, which may still run there; run it again to go on", err=True)
+        told = f"interrupted at {task}, which may still run there; run it again to go on"
+        click.echo(f"{host}: {'not begun' if task == WAITING else told}", err=True)
 
 
 def _agree(before: Survey, options: ProvisionOptions, yes: bool) -> None:

@@ -14,7 +14,8 @@ from qwenhost.records.finding import Change
 from qwenhost.records.task_event import TaskEvent, TaskKind
 from qwenhost.workflows.content import content_dir
 from qwenhost.workflows.passwords import password_files
-from qwenhost.workflows.runner_folder import forget_environment, runner_folder, tied_to_this_process
+from qwenhost.workflows.runner_folder import forget_environment, runner_folder
+from qwenhost.workflows.tied import Tied, own_signal_handlers
 
 Observer = Callable[[TaskEvent], None]
 
@@ -81,12 +82,17 @@ class PlaybookOptions:
 
 
 def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> PlaybookRun:
-    """Run playbooks/<name>.yml and pass every task event to `observe` (which must be quick)."""
+    """Run playbooks/<name>.yml and pass every task event to `observe` (which must be quick).
+
+    Raises KeyboardInterrupt on Ctrl-C and SIGTERM, which ansible-runner keeps to itself.
+    """
     import ansible_runner  # costs 0.3 s, and only provisioning needs it
+    from ansible_runner.utils import signal_handler
 
     run = PlaybookRun()
     content = content_dir()
-    with runner_folder() as folder:
+    with runner_folder() as folder, own_signal_handlers():
+        tied = Tied(PROGRAM, _path(), folder)
         result = ansible_runner.run(
             private_data_dir=str(folder),
             project_dir=str(content),
@@ -95,13 +101,16 @@ def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> Play
             limit=options.limit or None,
             cmdline=" ".join(_flags(options)) or None,
             extravars=dict(options.extra),
-            envvars=_environment(content, folder),
+            envvars=_environment(content, folder, tied),
+            cancel_callback=tied.canceled_by(signal_handler()),
             settings={"pexpect_timeout": 0.5},  # how soon Ctrl-C is noticed
             quiet=True,
             event_handler=lambda event: handle(event, run, observe),
             status_handler=forget_environment,
         )
         run.status = str(result.status)
+    if tied.interrupted:
+        raise KeyboardInterrupt
     return run
 
 
@@ -109,10 +118,14 @@ def _flags(options: PlaybookOptions) -> list[str]:
     return ["--check"] * options.check + ["--diff"] * options.diff
 
 
-def _environment(content: Path, folder: Path) -> dict[str, str]:
-    path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
+def _path() -> str:
+    return f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
+def _environment(content: Path, folder: Path, tied: Tied) -> dict[str, str]:
     return {
-        "PATH": f"{tied_to_this_process(PROGRAM, path, folder)}{os.pathsep}{path}",
+        "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),  # gone with the folder, whatever ends the run
+        "PATH": f"{tied.folder}{os.pathsep}{_path()}",
         "ANSIBLE_CONFIG": str(content / "ansible.cfg"),
         "ANSIBLE_HOST_KEY_CHECKING": "True",  # ansible-runner switches it off unless told
         "ANSIBLE_NOCOLOR": "1",

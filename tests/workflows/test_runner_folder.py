@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import stat
 import subprocess
 import sys
@@ -46,28 +45,3 @@ def test_the_environment_is_removed_before_the_run_begins(place: Path) -> None:
     assert (place / "command").exists()
     forget_environment({"status": "running"}, runner_config=config)
     assert not (place / "command").exists()
-
-
-ENDLESS = """#!/bin/sh
-echo $$
-exec sleep 60
-"""
-TIES = """
-import subprocess, sys
-from pathlib import Path
-from qwenhost.workflows.runner_folder import tied_to_this_process
-folder = tied_to_this_process("endless", sys.argv[1], Path(sys.argv[1]))
-subprocess.run([folder / "endless"])
-"""
-
-
-def test_a_program_ends_with_the_process_that_it_is_tied_to(place: Path) -> None:
-    place.joinpath("endless").write_text(ENDLESS)
-    place.joinpath("endless").chmod(0o755)
-    command = [sys.executable, "-c", TIES, str(place)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout
-        tied = os.pidfd_open(int(parent.stdout.readline()))
-        parent.kill()
-        assert select.select([tied], [], [], 10)[0], "it lives on"
-        os.close(tied)
