@@ -37,6 +37,13 @@ POSITIVE = click.IntRange(min=1)
 @click.option(
     "--plan", type=click.Path(path_type=Path), help="`qwenhost plan --json`: compare with its estimates."
 )
+@click.option(
+    "--compare-defaults",
+    is_flag=True,
+    help="Also run each instance with vLLM's defaults, and tell what its own options gain. Stops it twice.",
+)
+@click.option("--keep", multiple=True, metavar="OPTION", help="Leave the defaults this option of the instance.")
+@click.option("--yes", is_flag=True, help="Do not ask before instances are stopped.")
 @click.option("--html", metavar="PATH", help="Write one self-contained page with charts to PATH, - for stdout.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.pass_context
@@ -56,6 +63,9 @@ def command(
     baseline: Path | None,
     tolerance: float,
     plan: Path | None,
+    compare_defaults: bool,
+    keep: tuple[str, ...],
+    yes: bool,
     html: str | None,
     as_json: bool,
 ) -> None:
@@ -63,17 +73,29 @@ def command(
 
     Runs `vllm bench serve` beside the service, after a burst that is not counted. Exit code 1 tells that requests
     failed or, with --baseline, that throughput fell by more than the tolerance.
+
+    --compare-defaults measures each instance with its own options, twice with vLLM's defaults, and again with its
+    own. It serves nobody else meanwhile; it has its own options again afterwards, also when this is killed.
     """
+    from qwenhost.cli import bench_defaults as defaults
     from qwenhost.reports.bench_text import ladder_lines
     from qwenhost.reports.figures_page import ladder_part, page
-    from qwenhost.workflows import bench
+    from qwenhost.workflows import bench, hosts
     from qwenhost.workflows.promised import roofline_in
 
     if html == STDOUT and as_json:
         raise QwenhostError("--html and --json both want standard output", exit_code=USAGE)
+    ladder = _ladder(concurrency)
+    if compare_defaults:
+        if inventory is None or baseline or plan or html:
+            raise QwenhostError(
+                "--compare-defaults wants -i INVENTORY, and goes with no --baseline, --plan or --html",
+                exit_code=USAGE,
+            )
+        asked = {"concurrencies": ladder, "input_tokens": input_tokens, "output_tokens": output_tokens}
+        ctx.exit(defaults.compare(hosts.choose(targets, inventory, limit), asked, keep, yes, output, as_json))
     before = bench.load_saved(baseline) if baseline else {}
     roofline = roofline_in(plan) if plan else None
-    ladder = _ladder(concurrency)
     measured, parts, bad = [], [], False
     for target in _targets(targets, inventory, limit, (model, tokenizer, vllm), api_key_file):
         load = replace(target.load, concurrencies=ladder, input_tokens=input_tokens, output_tokens=output_tokens)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from qwenhost.records.desired import Serving, VllmInstance
@@ -28,6 +28,14 @@ RESERVED = ("api-key", "config", "model", "port", "served-model-name")
 PARALLEL = ("tensor-parallel-size", "pipeline-parallel-size", "data-parallel-size")
 
 
+NEEDED = (
+    *("model", "served-model-name", "host", "port", "ssl-certfile", "ssl-keyfile", *PARALLEL),
+    *("tokenizer", "tokenizer-mode", "load-format", "hf-config-path", "hf-overrides", "quantization"),
+    *("trust-remote-code", "chat-template"),
+)
+"""Without these another model would be served, or at another place, or none; all else has a default of vLLM's."""
+
+
 def with_options(serving: Serving) -> Serving:
     """Return the declaration with the config file's content of every instance."""
     instances = tuple(replace(instance, options=options(serving, instance)) for instance in serving.instances)
@@ -51,6 +59,11 @@ def options(serving: Serving, instance: VllmInstance) -> dict[str, object]:
     if has_gpus and len(instance.gpus) > 1 and not any(name in args for name in PARALLEL):
         content["tensor-parallel-size"] = len(instance.gpus)
     return content | args
+
+
+def defaults(own: Mapping[str, object], keep: Collection[str] = ()) -> dict[str, object]:
+    """Return what is left of an instance's options where vLLM's defaults decide all but those in `keep`."""
+    return {name: value for name, value in own.items() if name in NEEDED or name in keep}
 
 
 def environment(serving: Serving) -> dict[str, str]:

@@ -27,6 +27,8 @@ ACTS = {
     "switch-keep": "switch:keep",
     "switch-back": "switch:back",
     "switch-prove": "switch:prove",
+    "serve-with": "other_options:serve_with",
+    "serve-own": "other_options:serve_own",
     "http": "loopback:run",
     "bench": "bench:run",
     "begin": "runs:begin",

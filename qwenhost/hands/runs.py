@@ -101,13 +101,13 @@ def _forget(names: list[str]) -> None:
 
 def _lock(run: str, controller: str, dead: str, check: bool = False) -> dict[str, Any] | None:
     """Take the lock; return who has it instead. Its own lock, a dead one's and an old one are taken over."""
-    held, path = _held(), kernel.path_of(LOCK)
-    if held and held["controller"] not in (controller, dead) and time.time() - held["since"] < LEASE_SECONDS:
-        return held
+    alive, path = holder(), kernel.path_of(LOCK)
+    if alive and alive["controller"] not in (controller, dead):
+        return alive
     if check:
         return None
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    if held:
+    if _held():
         os.unlink(path)
     return None if _created(path, {"run": run, "controller": controller, "since": time.time()}) else _held()
 
@@ -123,6 +123,12 @@ def _created(path: str, content: dict[str, Any]) -> bool:
     finally:
         os.unlink(beside)
     return True
+
+
+def holder() -> dict[str, Any] | None:
+    """Return the run that holds the host; a lock that nobody has renewed for long holds nothing."""
+    held = _held()
+    return held if held and time.time() - held["since"] < LEASE_SECONDS else None
 
 
 def _held() -> dict[str, Any] | None:

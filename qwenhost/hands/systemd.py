@@ -14,23 +14,39 @@ BOOTED = "run/systemd/system"
 RUNNING = "--state=active,activating"
 
 
-def call(*arguments: str) -> str:
+def call(*arguments: str, seconds: float = TIMEOUT_SECONDS) -> str:
     """Return what systemctl says, nothing without systemd. Raises Refused."""
+    return _said("systemctl", "--no-ask-password", *arguments, seconds=seconds)
+
+
+def later(seconds: int, unit: str, *argv: str) -> None:
+    """Have systemd run a command after some time, as a timer of that name. Raises Refused."""
+    _said("systemd-run", "--collect", "--on-active={}".format(seconds), "--unit=" + unit, *argv)
+
+
+def journal(*arguments: str) -> list[str]:
+    """Return lines of the journal. Raises Refused."""
+    return _said("journalctl", "--output=cat", "--no-pager", *arguments).splitlines()
+
+
+def _said(program: str, *arguments: str, seconds: float = TIMEOUT_SECONDS) -> str:
     if not os.path.isdir(kernel.path_of(BOOTED)):
         return ""
+    verb = next((word for word in arguments if not word.startswith("-")), "")
     try:
         ran = subprocess.run(
-            ["systemctl", "--no-ask-password", *arguments],
+            [program, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            timeout=TIMEOUT_SECONDS,
+            timeout=seconds,
             universal_newlines=True,
+            errors="replace",
         )
     except subprocess.TimeoutExpired as error:
-        raise Refused("systemctl {} did not end in {} s".format(arguments[0], TIMEOUT_SECONDS)) from error
+        raise Refused("{} {} did not end in {:g} s".format(program, verb, seconds)) from error
     if ran.returncode != 0:
-        raise Refused("systemctl {}: {}".format(arguments[0], " ".join(ran.stderr.split())[:300]))
+        raise Refused("{} {}: {}".format(program, verb, " ".join(ran.stderr.split())[:300]))
     return ran.stdout
 
 

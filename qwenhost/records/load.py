@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -51,3 +53,55 @@ class Comparison:
     output_tokens_ratio: float
     ttft_p99_ratio: float
     holds: bool
+
+
+@dataclass(frozen=True)
+class Gain:
+    """One concurrency of a trial: own options against vLLM's defaults, in each of the two pairs."""
+
+    concurrency: int
+    output_tokens_ratios: tuple[float, float]
+    """Above 1: its own options are faster."""
+    ttft_p99_ratios: tuple[float, float]
+    """Below 1: its own options answer sooner."""
+    failed: int
+    cached_share: float | None
+    """The largest of the four measures."""
+
+    @property
+    def ratio(self) -> float:
+        """The geometric mean of the pairs."""
+        return math.prod(self.output_tokens_ratios) ** 0.5
+
+    @property
+    def agree(self) -> bool:
+        """Whether both orders say the same; if not, the difference is within the noise."""
+        return (self.output_tokens_ratios[0] - 1) * (self.output_tokens_ratios[1] - 1) > 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A service measured with its own options and with vLLM's defaults: own, defaults, defaults, own."""
+
+    own: tuple[Ladder, Ladder]
+    defaults: tuple[Ladder, Ladder]
+    kept: Mapping[str, object]
+    """What it was started with beside the bare need, because vLLM's defaults do not start, or as was asked."""
+    refusals: tuple[str, ...] = ()
+    """Why it did not start with less."""
+
+    @property
+    def gains(self) -> tuple[Gain, ...]:
+        """One for each step."""
+        measures = (*self.own, *self.defaults)
+        steps = zip(*(ladder.steps for ladder in measures), strict=True)
+        return tuple(_gain(*step) for step in steps)
+
+
+def _gain(own: Step, own_last: Step, defaults: Step, defaults_last: Step) -> Gain:
+    pairs, four = ((own, defaults), (own_last, defaults_last)), (own, own_last, defaults, defaults_last)
+    shares = [step.cached_share for step in four if step.cached_share is not None]
+    tokens = [one.output_tokens_per_s / max(other.output_tokens_per_s, 1e-9) for one, other in pairs]
+    times = [one.ttft_p99_ms / max(other.ttft_p99_ms, 1e-9) for one, other in pairs]
+    failed = sum(step.failed for step in four)
+    return Gain(own.concurrency, (tokens[0], tokens[1]), (times[0], times[1]), failed, max(shares, default=None))

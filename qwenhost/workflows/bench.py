@@ -212,8 +212,13 @@ def beside(ladder: Ladder, roofline: Roofline) -> Ladder:
 
 def save(ladders: Sequence[Ladder], path: Path) -> None:
     """Write ladders as versioned JSON. Raises QwenhostError."""
+    write(path, to_json(ladders))
+
+
+def write(path: Path, text: str) -> None:
+    """Write a result. Raises QwenhostError."""
     try:
-        path.write_text(to_json(ladders) + "\n", encoding="utf-8")
+        path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise QwenhostError(f"{path}: {error.strerror}") from error
 
