@@ -79,6 +79,27 @@ def test_key(declared: str, held: Capture, verdict: Verdict) -> None:
     assert "secret" not in str(finding)
 
 
+FILES = Capture("vllm-files", "ok", "600 root api_key\n644 root chat.yaml\n600 root chat.env\n")
+
+
+@pytest.mark.parametrize(
+    ("edits", "alarms"),
+    [
+        ({}, {}),
+        ({"600 root api_key": "644 root api_key"}, {"api_key": "644 root"}),
+        ({"600 root api_key": "600 ops api_key"}, {"api_key": "600 ops"}),
+        ({"600 root chat.env\n": ""}, {"chat.env": "not there"}),
+    ],
+)
+def test_private_files(edits: dict[str, str], alarms: dict[str, str]) -> None:
+    text = FILES.text
+    for old, new in edits.items():
+        text = text.replace(old, new)
+    findings = of(examine(Bundle("host", (*IN_PLACE, replace(FILES, text=text))), serving()), "vllm.private-files")
+    assert {f.subject: f.observed for f in findings if f.verdict is Verdict.FAIL} == alarms
+    assert len(findings) == 2
+
+
 def test_the_digest_of_a_declared_key_stands_beside_its_file(tmp_path: Path) -> None:
     raw = {"qwenhost_vllm": {"api_key_file": "key"}}
     (tmp_path / "key").write_text("secret\n\n")
