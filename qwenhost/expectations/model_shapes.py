@@ -13,7 +13,7 @@ from qwenhost.records.model_shape import BF16_BYTES, ModelShape, WeightBytes
 
 PRECISIONS = ("bf16", "fp8", "gptq-int4")
 NAME = re.compile(
-    r"(?:qwen/)?(?P<family>qwen3\.\d+)-(?P<size>\d+(?:\.\d+)?b(?:-a\d+b)?)(?:-base)?(?:-(?P<precision>fp8|gptq-int4))?",
+    r"(?:qwen/)?(?P<family>qwen3\.\d+)-(?P<size>\d+(?:\.\d+)?b(?:-a\d+b)?)(?:-base)?(?:-(?P<precision>[a-z0-9-]+))?",
     re.IGNORECASE,
 )
 
@@ -26,7 +26,9 @@ def by_name(name: str) -> tuple[ModelShape, str]:
         near = nearest_sizes(name)
         hint = f"did you mean {' or '.join(near)}? " if near else ""
         raise QwenhostError(
-            f"there is no model {name}", hint=f"{hint}Qwen3.5 has {', '.join(all_sizes())}", exit_code=USAGE
+            f"there is no model {name or repr(name)}",
+            hint=f"{hint}Qwen3.5 has {', '.join(all_sizes())}",
+            exit_code=USAGE,
         )
     shape, precision = _shape(name.lower(), size), (found["precision"] or PRECISIONS[0]).lower()
     if precision not in shape.weight_bytes:

@@ -33,10 +33,15 @@ class Layout:
         return self.place.count // self.tensor_parallel
 
     @property
+    def idle(self) -> int:
+        """GPUs or MIG devices that belong to no replica."""
+        return self.place.count % self.tensor_parallel
+
+    @property
     def label(self) -> str:
         """Such as "4 x (2 GPUs)" or "14 x (3g.40gb)"."""
         gpus = f"{self.tensor_parallel} GPUs" if self.tensor_parallel > 1 else "1 GPU"
-        return f"{self.replicas} x ({self.place.mig_profile or gpus})"
+        return f"{max(1, self.replicas)} x ({self.place.mig_profile or gpus})"
 
 
 def fit(question: Question, places: Sequence[Place]) -> Fit:
@@ -64,7 +69,7 @@ def _ram_gib(chosen: Candidate | None) -> float:
 def _layouts(question: Question, place: Place) -> Iterator[Layout]:
     asked = question.tensor_parallel
     for size in (asked,) if asked else tables.tensor_parallel_sizes():
-        if size <= place.count and (size == 1 or asked or not place.mig_profile):
+        if asked or (size <= place.count and (size == 1 or not place.mig_profile)):
             yield Layout(place, size)
 
 
@@ -80,10 +85,16 @@ def _reason(chosen: Candidate | None, question: Question, refused: Sequence[Refu
     if chosen is None:
         whole = [one.reason for one in refused if "GPU" in one.layout]
         return whole[-1] if whole else "there is no GPU"
-    enough = tables.rule("enough_requests")
-    if chosen.concurrency >= enough:
-        return f"the fewest GPUs per replica that hold {enough} requests of {question.context_tokens} tokens"
-    return f"none holds {enough} requests of {question.context_tokens} tokens; this one holds most"
+    asked = f"{tables.rule('enough_requests')} requests of {_tokens(question.context_tokens)}"
+    if question.tensor_parallel and chosen.tensor_parallel > 1:
+        return f"{chosen.tensor_parallel} GPUs per replica, as asked"
+    if chosen.concurrency >= tables.rule("enough_requests"):
+        return f"the fewest GPUs per replica that hold {asked}"
+    return f"none holds {asked}; this one holds most"
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token{'s' * (count != 1)}"
 
 
 def _try(question: Question, layout: Layout) -> Candidate | Refused:
@@ -100,7 +111,7 @@ def _try(question: Question, layout: Layout) -> Candidate | Refused:
     batched = question.max_num_batched_tokens or tables.rule("max_num_batched_tokens")
     sequences = question.max_num_seqs or _sequences(question, layout, pool, batched)
     size = _pool_gib(question, layout, sequences, batched)
-    shortage = _shortage(question, pool, size, sequences)
+    shortage = _too_large(question, layout, sequences, batched) or _shortage(question, pool, size, sequences)
     if shortage:
         return Refused(layout.label, shortage)
     return _candidate(question, layout, pool, size, sequences, batched)
@@ -117,12 +128,14 @@ def _obstacle(question: Question, layout: Layout) -> str:
     uneven = next((f"{count} {kind} heads" for kind, count in heads.items() if count % size), "")
     if size > 1 and place.mig_profile:
         return "no tensor parallelism over MIG devices: NCCL does not span them"
+    if size > place.count:
+        return f"{size} GPUs wanted, there are {place.count}"
     if uneven or max(size, model.kv_heads) % min(size, model.kv_heads):
         return f"{uneven or f'{model.kv_heads} KV heads'} do not divide among {size} GPUs"
-    if size > place.joined:
+    if size > place.joined and not question.tensor_parallel:
         return f"no NVLink between {size} GPUs: each token would wait for PCIe"
     if question.context_tokens > model.context_tokens:
-        return f"{question.context_tokens} tokens: the model's context is {model.context_tokens}"
+        return f"{_tokens(question.context_tokens)}: the model's context is {model.context_tokens}"
     if question.kv_cache_dtype == "fp8" and tables.family_in("no_fp8_kv_families", place.family):
         return "no FP8 KV cache on this GPU (sm80): its attention kernels refuse it"
     return ""
@@ -130,7 +143,7 @@ def _obstacle(question: Question, layout: Layout) -> str:
 
 def _sequences(question: Question, layout: Layout, pool: BlockPool, batched: int) -> int:
     """Return the default, or fewer where the pool has fewer blocks: each sequence needs one for its state."""
-    wanted = tables.rule("max_num_seqs")
+    wanted = min(tables.rule("max_num_seqs"), batched)
     return max(1, min(wanted, pool.blocks(_pool_gib(question, layout, wanted, batched) * GIB)))
 
 
@@ -152,6 +165,17 @@ def _pool_gib(question: Question, layout: Layout, sequences: int, batched: int) 
     return budget - _weights_gib(question, layout) - _overhead_gib(question, sequences, batched)
 
 
+def _too_large(question: Question, layout: Layout, sequences: int, batched: int) -> str:
+    """Return which given size cannot be, empty for none."""
+    given = question.kv_cache_gib
+    excess = given + _weights_gib(question, layout) - layout.place.memory_gib if given else 0
+    if excess > 0:
+        return f"weights and a cache of {given:g} GiB exceed the memory by {excess:.1f} GiB"
+    if sequences > batched:
+        return f"max_num_seqs {sequences} is more than max_num_batched_tokens {batched}: vLLM refuses that"
+    return ""
+
+
 def _shortage(question: Question, pool: BlockPool, size_gib: float, sequences: int) -> str:
     """Return what the pool is too small for, empty for nothing. vLLM keeps one block for itself."""
     needed = pool.per_request(question.context_tokens, question.prefix_caching, question.mtp_tokens)
@@ -159,7 +183,7 @@ def _shortage(question: Question, pool: BlockPool, size_gib: float, sequences: i
     if size_gib <= 0:
         return f"weights and overhead exceed the memory by {-size_gib:.1f} GiB"
     if blocks - 1 < needed:
-        asked = f"one request of {question.context_tokens} tokens"
+        asked = f"one request of {_tokens(question.context_tokens)}"
         return f"{blocks} blocks of cache ({size_gib:.2f} GiB), {asked} needs {needed + 1}"
     if sequences > blocks:
         return f"max_num_seqs {sequences}: the pool has {blocks} blocks, and each sequence needs one for its state"
@@ -255,3 +279,7 @@ def _notes(question: Question, layout: Layout) -> Iterator[str]:
         yield "MTP shortens single requests; at high concurrency it costs throughput"
     if layout.place.mig_profile:
         yield "one process per MIG device"
+    if layout.tensor_parallel > layout.place.joined:
+        yield f"no NVLink between {layout.tensor_parallel} GPUs, but asked for: each token waits for PCIe"
+    if layout.idle:
+        yield f"{layout.idle} of {layout.place.count} GPUs stay idle"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from qwenhost.expectations import model_shapes, partitions
 from qwenhost.expectations import serving_tables as tables
+from qwenhost.expectations.reader import did_you_mean
 from qwenhost.expectations.skus import skus
 from qwenhost.records.desired import Sku
 from qwenhost.records.errors import USAGE, QwenhostError
@@ -46,7 +47,7 @@ def boards(sku_name: str, gpus: int) -> Target:
     """Return so many boards of a product; no host is asked. Raises QwenhostError for an unknown product."""
     sku = skus().get(sku_name)
     if sku is None:
-        raise QwenhostError(f"there is no board {sku_name}", hint=f"known: {', '.join(skus())}", exit_code=USAGE)
+        raise QwenhostError(f"there is no board {sku_name}", hint=did_you_mean(sku_name, skus()), exit_code=USAGE)
     return Target(places(sku, gpus), (sku.name,))
 
 

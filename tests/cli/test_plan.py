@@ -69,6 +69,8 @@ def test_checkpoint_of_a_folder(tmp_path: Path) -> None:
     [
         (("--model", "qwen3.5-14b", "--sku", "a100-sxm4-80gb"), "there is no model qwen3.5-14b"),
         (("--model", "qwen3.5-9b", "--sku", "a100"), "there is no board a100"),
+        (("--model", "qwen3.5-9b", "--sku", "a100-sxm-80gb"), "did you mean a100-sxm4-80gb?"),
+        (("--model", "", "--sku", "a100-sxm4-80gb"), "there is no model ''"),
         (("--model", "qwen3.5-9b", "--sku", "t4", "host1"), "either boards or hosts"),
         (("--model", "/nonexistent/model", "--sku", "t4"), "/nonexistent/model/config.json: No such file"),
         (("--model", "qwen3.5-9b", "--sku", "t4", "--gpus", "0"), "--gpus"),

@@ -101,6 +101,15 @@ def test_more_sequences_than_state_blocks_are_refused() -> None:
         ({"kv_cache_dtype": "fp8"}, 1, "1 x (1 GPU)", "no FP8 KV cache on this GPU"),
         ({"tensor_parallel": 2}, 8, "28 x (1g.5gb)", "no tensor parallelism over MIG devices"),
         ({"kv_cache_gib": 0.5}, 1, "1 x (1 GPU)", "needs 70"),
+        ({"kv_cache_gib": 500}, 1, "1 x (1 GPU)", "a cache of 500 GiB exceed the memory by 477.3 GiB"),
+        ({"tensor_parallel": 16}, 8, "1 x (16 GPUs)", "16 GPUs wanted, there are 8"),
+        ({"context_tokens": 1, "kv_cache_gib": 0.05}, 1, "1 x (1 GPU)", "one request of 1 token needs 8"),
+        (
+            {"max_num_batched_tokens": 128, "max_num_seqs": 129},
+            1,
+            "1 x (1 GPU)",
+            "more than max_num_batched_tokens",
+        ),
     ],
 )
 def test_refusals(changes: dict, gpus: int, layout: str, reason: str) -> None:
@@ -111,6 +120,26 @@ def test_pcie_boards_work_together_only_over_bridges() -> None:
     assert "no NVLink" in reasons(boards("qwen3.5-27b", "a100-80gb-pcie", 2))["1 x (2 GPUs)"]
     bridged = fit(question("qwen3.5-27b"), places(skus()["a100-80gb-pcie"], 2, bridged=True))
     assert any(one.tensor_parallel == 2 for one in bridged.candidates)
+
+
+def test_boards_without_nvlink_work_together_where_it_is_asked_for() -> None:
+    forced = boards("qwen3.5-27b", "a100-pcie-40gb", 4, tensor_parallel=2)
+    assert forced.chosen is not None
+    assert (forced.chosen.replicas, forced.reason) == (2, "2 GPUs per replica, as asked")
+    assert any("no NVLink between 2 GPUs, but asked for" in note for note in forced.chosen.notes)
+
+
+def test_boards_that_belong_to_no_replica_are_told() -> None:
+    answer = boards("qwen3.5-122b-a10b", "a100-sxm4-80gb", 6)
+    assert answer.chosen is not None
+    assert (answer.chosen.tensor_parallel, answer.chosen.replicas) == (4, 1)
+    assert "2 of 6 GPUs stay idle" in answer.chosen.notes
+    even = boards("qwen3.5-27b", "a100-sxm4-80gb", 8).chosen
+    assert even is not None and even.notes == ()
+
+
+def test_short_steps_mean_fewer_requests_at_a_time() -> None:
+    assert whole(boards("qwen3.5-9b", "a100-sxm4-80gb", max_num_batched_tokens=64)).max_num_seqs == 64
 
 
 def test_vision_and_mtp_take_memory() -> None:

@@ -126,6 +126,14 @@ def test_precision_that_does_not_exist() -> None:
     with pytest.raises(QwenhostError, match="there is no fp8 of"):
         by_name("qwen3.5-9b-fp8")
     assert by_name("Qwen/Qwen3.5-27B-GPTQ-Int4")[1] == "gptq-int4"
+    assert by_name("qwen3.5-27b-bf16")[1] == by_name("Qwen/Qwen3.5-27B-Base")[1] == "bf16"
+
+
+@pytest.mark.parametrize("suffix", ["awq", "int4", "instruct", "gptq-int8"])
+def test_precision_that_nobody_publishes_names_those_that_are(suffix: str) -> None:
+    with pytest.raises(QwenhostError, match=f"there is no {suffix} of") as refused:
+        by_name(f"Qwen/Qwen3.5-27B-{suffix.upper()}")
+    assert refused.value.hint == "it exists as bf16, fp8, gptq-int4"
 
 
 def test_config_of_another_family_is_refused() -> None:
