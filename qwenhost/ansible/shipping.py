@@ -6,35 +6,30 @@ import json
 import shlex
 from typing import Any, Protocol
 
+from qwenhost.packing import hands_zipapp, probe_zipapp
+from qwenhost.transports import piped
+
+ZIPAPPS = {"probe": probe_zipapp, "hands": hands_zipapp}
+for pack in ZIPAPPS.values():
+    pack()  # kept for the processes that Ansible forks, one for each task
+
 
 class Action(Protocol):
-    """The parts of Ansible's ActionBase that shipping needs."""
+    """The part of Ansible's ActionBase that shipping needs."""
 
-    _connection: Any
-
-    def _make_tmp_path(self) -> str: ...
-    def _transfer_data(self, remote_path: str, data: bytes) -> str: ...
-    def _fixup_perms2(self, remote_paths: tuple[str, ...]) -> Any: ...
-    def _remove_tmp_path(self, tmp_path: str) -> None: ...
     def _low_level_execute_command(self, command: str, in_data: bytes) -> dict[str, Any]: ...
 
 
 def run_zipapp(
-    action: Action, task_vars: dict[str, Any], zipapp: bytes, request: str, *arguments: str
+    action: Action, task_vars: dict[str, Any], package: str, request: str, *arguments: str
 ) -> dict[str, Any]:
-    """Copy `zipapp` to the host, run it with `request` on its standard input, remove it.
+    """Run a zipapp on the host with `request` on its standard input, in one command.
 
     Returns Ansible's {"rc", "stdout", "stderr"}.
     """
-    folder = action._make_tmp_path()
-    try:
-        path = action._connection._shell.join_path(folder, "qwenhost.pyz")
-        action._transfer_data(path, zipapp)
-        action._fixup_perms2((folder, path))
-        command = shlex.join([interpreter(task_vars), path, *arguments])
-        return action._low_level_execute_command(command, in_data=request.encode())
-    finally:
-        action._remove_tmp_path(folder)
+    command = shlex.join([interpreter(task_vars), "-c", piped.program(package), *arguments])
+    payload = piped.payload(ZIPAPPS[package](), request.encode())
+    return action._low_level_execute_command(command, in_data=payload)
 
 
 def interpreter(task_vars: dict[str, Any]) -> str:

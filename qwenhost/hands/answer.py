@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterable
 
 
 class Refused(Exception):
@@ -22,6 +22,13 @@ def outcome(before: list[str], after: list[str], reboot_reason: str = "") -> dic
         "reboot_required": bool(reboot_reason),
         "reason": reboot_reason,
     }
+
+
+def joined(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Return the answers of several acts as that of one."""
+    told = list(answers)
+    before, after = ([line for answer in told for line in answer[key]] for key in ("before", "after"))
+    return outcome(before, after, "; ".join(answer["reason"] for answer in told if answer["reason"]))
 
 
 def why(error: BaseException) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 from typing import Any
 
-from qwenhost.hands import boot_stamp, command, kernel
+from qwenhost.hands import boot_stamp, command, kernel, own_files
 from qwenhost.hands.answer import BadRequest, Refused, outcome
 
 OWN = "etc/default/grub.d/90-qwenhost.cfg"
@@ -35,7 +35,7 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
     for word in [word for words in groups for word in words or [""]]:
         if not ARGUMENT.fullmatch(word):
             raise BadRequest("not a kernel argument that GRUB takes as it is: {!r}".format(word))
-    before = boot_stamp.read(OWN)
+    before = own_files.read(OWN)
     if not groups and before is None:
         return outcome([], [])
     _need_grub()
@@ -67,7 +67,7 @@ def _apply(before: str | None, body: str, args: list[str]) -> None:
     try:
         _update()
     except Refused:
-        boot_stamp.put(OWN, before)
+        own_files.put(OWN, before)
         raise
     if not contains(_menu(), args):
         told = "update-grub left out {}: a file in /etc/default/grub.d that is read after /{} drops it"
@@ -97,7 +97,7 @@ def _told(args: list[str], in_menu: bool) -> list[str]:
 
 def _menu() -> list[str]:
     """Return the arguments of the first normal entry."""
-    entries = [found.split() for found in ENTRY.findall(boot_stamp.read(MENU) or "")]
+    entries = [found.split() for found in ENTRY.findall(own_files.read(MENU) or "")]
     return next((args for args in entries if not RESCUE & set(args)), [])
 
 

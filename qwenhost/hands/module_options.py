@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from qwenhost.hands import boot_stamp, kernel
+from qwenhost.hands import boot_stamp, kernel, own_files
 from qwenhost.hands.answer import BadRequest, outcome
 
 OWN = "etc/modprobe.d/qwenhost-nvidia.conf"
@@ -23,7 +23,7 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
         if not NAME.fullmatch(name) or not VALUE.fullmatch(value):
             raise BadRequest("not an option of the nvidia module: {}={!r}".format(name, value))
     body = "options nvidia {}\n".format(_words(options)) if options else ""
-    before = boot_stamp.body_of(boot_stamp.read(OWN))
+    before = boot_stamp.body_of(own_files.read(OWN))
     if before != body and not check:
         boot_stamp.write(OWN, body)
     return outcome(_lines(before), _lines(body), _reason(options) if before != body else "")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import re
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from qwenhost.records.bundle import Bundle
 from qwenhost.records.errors import HostUnreachable
 from qwenhost.records.host import LOCAL, Host
 from qwenhost.records.source import Source
-from qwenhost.transports import goodbyes, local
+from qwenhost.transports import goodbyes, local, piped
 from qwenhost.transports.request import PROBE_SECONDS, longest_trials, make_request, read_answer
 from qwenhost.transports.ssh_errors import Leg, cannot_connect, cannot_run, cut_off, wrong_become_password
 from qwenhost.transports.ssh_options import SshOptions, read_options
@@ -31,27 +30,6 @@ from qwenhost.transports.ssh_options import SshOptions, read_options
 CONNECT_SECONDS = 10
 ANSWER_SECONDS = PROBE_SECONDS + 8
 """The probe ends by itself; the rest is for sending it and for starting Python on a busy host."""
-
-READY = "qwenhost is ready"
-HEADING = "qwenhost-zipapp"
-"""Begins the line before a zipapp, with its bytes."""
-
-BOOTSTRAP = (
-    "import os,sys;"
-    'sys.version_info<(3,8) and sys.exit("python too old: "+sys.version.split()[0]);'
-    "SAY_READY"
-    'i=sys.stdin.buffer;n=int(next(l for l in i if l.startswith(b"HEADING")).split()[1]);'
-    "f=os.memfd_create(str(n));"
-    'open(f,"wb",closefd=False).write(i.read(n));'
-    'sys.path.insert(0,"/proc/self/fd/"+str(f));'
-    "from qwenhost.PACKAGE.main import main;main()"
-)
-"""Understood by any Python 3; free of single quotes and of what a login shell might expand.
-
-What comes before the heading is passed over: a password that sudo did not ask for.
-"""
-
-SAY_READY = f'os.write(1,b"{READY}");'
 
 ASKED = "qwenhost: sudo asks"
 """Sudo's prompt; a second one means that the password is wrong."""
@@ -102,14 +80,12 @@ def remote_command(host: Host, package: str = "probe", *arguments: str) -> str:
     """Return the command that reads a zipapp from its standard input and runs it."""
     asked = bool(host.become_password)
     sudo = ["sudo", *(["-S", "-p", ASKED] if asked else ["-n"]), "--"] if host.become else []
-    parts = {"PACKAGE": package, "HEADING": HEADING, "SAY_READY": SAY_READY if asked else ""}
-    bootstrap = re.sub("|".join(parts), lambda part: parts[part[0]], BOOTSTRAP)
-    return shlex.join([*sudo, host.python or "python3", "-c", bootstrap, *arguments])
+    return shlex.join([*sudo, host.python or "python3", "-c", piped.program(package, say_ready=asked), *arguments])
 
 
 def _run(host: Host, command: str, zipapp: bytes, request: bytes, seconds: float) -> tuple[int, bytes, bytes]:
     """Send a zipapp and a request to a command; return exit code, output and messages."""
-    payload = f"{HEADING} {len(zipapp)}\n".encode() + zipapp + request
+    payload = piped.payload(zipapp, request)
     if host.connection == LOCAL:
         return local.run(host.name, command, payload, seconds)
     with connected(host, read_options(host)) as client:
@@ -234,7 +210,7 @@ def _give_password(channel: paramiko.Channel, host: Host, end: float) -> None:
     """Send sudo's password and wait until its command runs; one that ends before says why on its own."""
     channel.sendall(host.become_password.encode() + b"\n")
     said, asked = b"", b""
-    while READY.encode() not in said and not (channel.exit_status_ready() and not channel.recv_ready()):
+    while piped.READY.encode() not in said and not (channel.exit_status_ready() and not channel.recv_ready()):
         if channel.recv_ready():
             said += channel.recv(4096)
         elif channel.recv_stderr_ready():

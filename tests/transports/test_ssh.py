@@ -14,7 +14,7 @@ import pytest
 
 from qwenhost.records.errors import HostUnreachable
 from qwenhost.records.source import command, file
-from qwenhost.transports import fleet, ssh
+from qwenhost.transports import fleet, piped, ssh
 from qwenhost.transports.ssh_errors import cannot_run
 
 from .conftest import ADDRESS, Server
@@ -127,7 +127,7 @@ def test_a_silent_host_is_given_up(server: Server, silent_port: int, monkeypatch
 
 def test_a_command_that_never_ends_is_given_up(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh, "ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(ssh, "BOOTSTRAP", "import time;time.sleep(3)")
+    monkeypatch.setattr(piped, "BOOTSTRAP", "import time;time.sleep(3)")
     with pytest.raises(HostUnreachable, match=r"no answer within 0\.5 s"):
         ssh.fetch(server.host(), SOURCES)
 

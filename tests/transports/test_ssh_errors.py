@@ -17,7 +17,7 @@ from paramiko.ssh_exception import NoValidConnectionsError
 
 from qwenhost.records.errors import HostUnreachable
 from qwenhost.records.source import command
-from qwenhost.transports import ssh
+from qwenhost.transports import piped, ssh
 from qwenhost.transports.ssh_errors import Leg, cannot_connect
 from qwenhost.transports.ssh_options import SshOptions
 
@@ -150,7 +150,7 @@ def test_a_key_that_is_none_and_one_with_a_passphrase(server: Server, tmp_path: 
 
 
 def test_a_connection_that_is_cut_is_no_refusal(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh, "BOOTSTRAP", "import os,signal;os.kill(os.getppid(),signal.SIGKILL)")
+    monkeypatch.setattr(piped, "BOOTSTRAP", "import os,signal;os.kill(os.getppid(),signal.SIGKILL)")
     assert "was cut before the answer came" in str(told(server))
 
 

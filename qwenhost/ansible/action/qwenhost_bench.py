@@ -12,7 +12,6 @@ from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.declaration import declared_of
 from qwenhost.ansible.shipping import read_answer, run_zipapp
-from qwenhost.packing import hands_zipapp
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.load import Comparison, Ladder
 from qwenhost.workflows.bench import compare, from_json, measure, of_declared
@@ -47,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         serving = declared_of(self._templar, task_vars).serving
 
         def send(act: str, request: Mapping[str, Any]) -> Mapping[str, Any]:
-            answer = read_answer(run_zipapp(self, task_vars, hands_zipapp(), json.dumps(request), act))
+            answer = read_answer(run_zipapp(self, task_vars, "hands", json.dumps(request), act))
             if "error" in answer:
                 raise OSError(answer["error"])
             return answer

@@ -9,7 +9,6 @@ from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.declaration import declared_of
 from qwenhost.ansible.shipping import run_zipapp
-from qwenhost.packing import probe_zipapp
 from qwenhost.plan import make_plan
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding, HostReport, Verdict
@@ -50,7 +49,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         host = str(task_vars["inventory_hostname"])
         declared = declared_of(self._templar, task_vars)
         request = make_request(host, sources_of(declared)).decode()
-        answer = run_zipapp(self, task_vars, probe_zipapp(), request)
+        answer = run_zipapp(self, task_vars, "probe", request)
         if answer["rc"] != 0:
             raise QwenhostError(f"the probe ended with {answer['rc']}: {answer['stderr'].strip()[-200:]}")
         bundle = read_answer(host, answer["stdout"].encode())

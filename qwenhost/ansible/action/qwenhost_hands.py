@@ -9,7 +9,6 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.shipping import read_answer, run_zipapp
-from qwenhost.packing import hands_zipapp
 
 ACTS = (
     *("sysctl", "thp", "hugepages", "tuning", "driver", "driver-look", "mig", "wait-gpu", "http"),
@@ -34,7 +33,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         _, options = self.validate_argument_spec(ARGUMENTS)
         check = ("--check",) if self._task.check_mode else ()
         request = json.dumps(options["request"])
-        ran = run_zipapp(self, task_vars or {}, hands_zipapp(), request, options["act"], *check)
+        ran = run_zipapp(self, task_vars or {}, "hands", request, options["act"], *check)
         answer = read_answer(ran)
         if "error" in answer:
             raise AnsibleActionFail(answer["error"])

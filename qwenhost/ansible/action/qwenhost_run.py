@@ -10,7 +10,6 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.shipping import read_answer, run_zipapp
-from qwenhost.packing import hands_zipapp
 from qwenhost.workflows.controller import controller, dead, run_name
 
 ARGUMENTS = {
@@ -47,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         controlling = os.getppid()  # each task runs in a fork of the process that runs the play
         request = {**options, "run": run_name(controlling), "controller": controller(controlling), "dead": holder}
         check = ("--check",) if self._task.check_mode else ()
-        ran = run_zipapp(self, task_vars, hands_zipapp(), json.dumps(request), options["act"], *check)
+        ran = run_zipapp(self, task_vars, "hands", json.dumps(request), options["act"], *check)
         answer = read_answer(ran)
         if "error" in answer:
             raise AnsibleActionFail(answer["error"])

@@ -10,7 +10,6 @@ from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.declaration import declared_of
 from qwenhost.ansible.shipping import read_answer, run_zipapp
-from qwenhost.packing import hands_zipapp
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding, Verdict
 from qwenhost.reports.json_report import finding_part
@@ -38,7 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {"changed": False, "report": report, **_failure(findings)}
 
     def _send(self, request: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-        answer = read_answer(run_zipapp(self, task_vars, hands_zipapp(), json.dumps(request), "http"))
+        answer = read_answer(run_zipapp(self, task_vars, "hands", json.dumps(request), "http"))
         if "error" in answer:
             raise OSError(answer["error"])
         return answer

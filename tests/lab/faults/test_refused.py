@@ -43,7 +43,7 @@ READ_ONLY = ("mount --bind {0} {0}", "mount -o remount,bind,ro {0}")
     ("folder", "steps", "reason"),
     [
         ("/etc/sysctl.d", FULL, "No space left on device"),
-        ("/etc/sysctl.d", READ_ONLY, "/etc/sysctl.d not writable"),
+        ("/etc/sysctl.d", READ_ONLY, "Read-only file system"),
         (RUNS, FULL, "No space left on device"),
     ],
 )
@@ -69,7 +69,7 @@ def test_the_connection_is_cut_and_the_next_run_converges(host: Host) -> None:
     host.make_bare()
     events = host.folder / "cut"
     running = start(host.inventory, events)
-    begun = wait_for(running, events, lambda tasks: any(task.startswith("host_tuning: Install") for task in tasks))
+    begun = wait_for(running, events, lambda tasks: any(task.startswith("host_tuning: Bring") for task in tasks))
     host.says(f'systemd-run --quiet --collect timeout {CUT_SECONDS} sh -c "{CUT}"')
     output, _ = running.communicate(timeout=LIMIT_SECONDS)
     print(f"cut at: {begun[-1]}\n{output}")
