@@ -103,6 +103,10 @@ def toolkit(
         yield note(HOST, "not installed: containers here get no GPU")
 
 
+_WHERE_LOST = by_hand(
+    "Run nvidia-smi on the host: if it answers, restart the container, and stop systemd from taking its devices"
+    " (nvidia-ctk system create-dev-char-symlinks, or CDI); if not, read the kernel log for Xids."
+)
 _RESTART_CONTAINERS = by_hand(
     "Restart the containers. To keep it from happening again, hand out GPUs through CDI (--device"
     ' nvidia.com/gpu=all) or set "exec-opts": ["native.cgroupdriver=cgroupfs"] in /etc/docker/daemon.json.'
@@ -162,6 +166,7 @@ def gpu_access(
     """
     complaint = errors.of(*_BY_KIND) if errors else None
     lost = _lost(errors, answer, _engine(programs, info, None)) if errors else ""
+    unknown = errors.of("nvml unknown") if errors else None
     refresh = units.states.get("nvidia-cdi-refresh") if units else None
     if lost:
         observed = "lost the GPUs" + (", which the host still has" if answer and answer.state == "ok" else "")
@@ -169,6 +174,9 @@ def gpu_access(
     elif complaint:
         observed, remedy = _BY_KIND[complaint.kind]
         yield Judgement(CONTAINER, Verdict.FAIL, observed, "access", evidence=complaint.line, remedy=remedy)
+    elif unknown:
+        observed = "NVML's unknown error: a container that lost the GPUs, or a GPU that the host lost"
+        yield Judgement(CONTAINER, Verdict.WARN, observed, "access", evidence=unknown.line, remedy=_WHERE_LOST)
     elif not _engine(programs, info, errors):
         yield skip(HOST, _NONE)
     elif refresh == "failed":

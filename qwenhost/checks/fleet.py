@@ -141,12 +141,13 @@ def uniform(gpus: Gpus, want: Expectations) -> Iterator[Judgement]:
 def _values(gpu: Gpu, want: Expectations) -> dict[str, str]:
     """Return what no other check holds against a figure of its own."""
     known_width = want.sku is not None and want.sku.pcie_width is not None
+    narrow = bool(gpu.width_current and gpu.width_max and gpu.width_current < gpu.width_max)
     told = {
         "memory": gpu.memory_total_mib and f"{gpu.memory_total_mib} MiB",
         "default power limit": gpu.power_default_watts and f"{gpu.power_default_watts} W",
         "power limit": None if gpu.power_default_watts else gpu.power_limit_watts and f"{gpu.power_limit_watts} W",
         "default clock": gpu.clock_default_mhz and f"{gpu.clock_default_mhz} MHz",
-        "lanes": None if known_width else gpu.width_current and f"x{gpu.width_current}",
+        "lanes": None if known_width or narrow else gpu.width_current and f"x{gpu.width_current}",
     }
     return {name: value for name, value in told.items() if value}
 

@@ -53,6 +53,8 @@ def count(
             evidence=_missing(gpus, pci),
             origin=want.gpus_origin,
         )
+    elif not gpus.listed and not (pci and pci.complete and not pci.gpus):
+        yield Judgement(HOST, Verdict.FAIL, "the driver has no GPU", "the GPUs of the host")
     else:
         yield _against_bus(usable, gpus, pci)
 

@@ -10,6 +10,7 @@ from qwenhost.checks.nvlink import CAUSES, HOST, bridged_form
 from qwenhost.checks.virtual import virtual
 from qwenhost.facts.gpus import Gpus
 from qwenhost.facts.iommu import Iommu
+from qwenhost.facts.mig import MigInstances
 from qwenhost.facts.nvlink import NvLinks
 from qwenhost.facts.pci import PciDevices
 from qwenhost.facts.topology import Topology
@@ -28,6 +29,7 @@ def topology(
     nvlinks: NvLinks | None,
     pci: PciDevices | None,
     iommu: Iommu | None,
+    parted: MigInstances | None,
     want: Expectations,
 ) -> Iterator[Judgement]:
     """All GPU pairs that NVLink should join are joined, with all their links.
@@ -38,7 +40,7 @@ def topology(
     expected = _expected_cell(matrix, want)
     if len(matrix.gpus) < 2:
         yield skip(HOST, "one GPU")
-    elif gpus and any(gpu.mig for gpu in gpus.gpus):
+    elif (gpus and any(gpu.mig for gpu in gpus.gpus)) or (parted and parted.devices):
         yield skip(HOST, "MIG is on")
     elif want.sku and want.sku.nvlink_links == 0:
         yield skip(HOST, "the product has no NVLink")
@@ -46,8 +48,23 @@ def topology(
         yield from _bridges(matrix, want) if want.bridged_pairs else _cards(matrix, want)
     elif _hidden(matrix, expected, nvlinks, virtual(pci, gpus, iommu)):
         yield _flattened(matrix, nvlinks, expected or "NVLink")
+    elif expected is None and _in_pairs(matrix):
+        yield from _cards(matrix, want)
     else:
-        yield from _mesh(matrix, expected, want)
+        yield from _mesh(matrix, expected, _on_baseboard(gpus, want))
+
+
+def _in_pairs(matrix: Topology) -> bool:
+    """Tell whether NVLink joins each GPU to one other at most, as bridges do, and some."""
+    partners = Counter(one for (one, _), cell in matrix.cells.items() if cell.startswith("NV"))
+    return bool(partners) and len(matrix.gpus) > 2 and max(partners.values()) == 1
+
+
+def _on_baseboard(gpus: Gpus | None, want: Expectations) -> bool:
+    """Tell whether the GPUs sit on a board that joins them, by the product or, where it is not known, its name."""
+    if want.sku:
+        return want.sku.form.startswith("sxm")
+    return bool(gpus and gpus.gpus and all("SXM" in (gpu.name or "") for gpu in gpus.gpus))
 
 
 def _expected_cell(matrix: Topology, want: Expectations) -> str | None:
@@ -117,12 +134,11 @@ def _flattened(matrix: Topology, nvlinks: NvLinks | None, expected: str) -> Judg
     return Judgement(HOST, Verdict.WARN, f"{kinds} between all GPUs of a virtual machine; {seen}", expected)
 
 
-def _mesh(matrix: Topology, expected: str | None, want: Expectations) -> Iterator[Judgement]:
+def _mesh(matrix: Topology, expected: str | None, on_baseboard: bool) -> Iterator[Judgement]:
     if expected is None:
         joined = sorted({cell for cell in matrix.cells.values() if cell.startswith("NV")})
         kinds = ", ".join(joined) or "PCIe only"
-        lacking = want.sku is not None and want.sku.form.startswith("sxm") and not joined
-        worst = Verdict.WARN if lacking else Verdict.NOTE
+        worst = Verdict.WARN if on_baseboard and not joined else Verdict.NOTE
         yield Judgement(HOST, worst, kinds, "no expectation for this product and GPU count")
         return
     wrong = {pair: cell for pair, cell in matrix.cells.items() if cell != expected and pair[0] < pair[1]}

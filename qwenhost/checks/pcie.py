@@ -11,11 +11,13 @@ from qwenhost.facts.driver import DriverAnswer
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.facts.pci import PciDevice, PciDevices
-from qwenhost.records.desired import Expectations
+from qwenhost.records.desired import Expectations, Sku
 from qwenhost.records.finding import Remedy, Verdict, by_firmware, by_hardware
 
 _GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 """GT/s -> PCIe generation (PCI Express Base Specification)."""
+
+_DESKTOP = "GeForce"
 
 _RESEAT = by_hardware("Reseat the board and its riser; if it trains narrow in another slot, too, replace it.")
 _SLOT = by_hardware(
@@ -48,7 +50,7 @@ class _Link:
 
 
 def _links(gpus: Gpus | None, pci: PciDevices | None) -> list[_Link]:
-    known = {gpu.bus_id: gpu for gpu in gpus.answering if gpu.bus_id} if gpus else {}
+    known = {gpu.bus_id or gpu.subject: gpu for gpu in gpus.answering} if gpus else {}
     on_bus = {device.bus_id: device for device in pci.gpus if not device.unreachable} if pci else {}
     return [
         _Link(known[key].subject if key in known else f"gpu {key}", known.get(key), on_bus.get(key))
@@ -91,16 +93,28 @@ def _width(link: _Link, pci: PciDevices | None, want: Expectations, virtual: boo
     expected = (sku.pcie_width if sku else None) or link.width_max
     if expected is None:
         return Judgement(link.subject, Verdict.UNKNOWN, f"x{width}", "the product's width, which is not known")
-    mild = virtual or sku is None or sku.pcie_width is None
     place, remedy = _place(link, pci, expected)
     return Judgement(
         link.subject,
-        Verdict.PASS if width >= expected else Verdict.NOTE if mild else Verdict.FAIL,
+        Verdict.PASS if width >= expected else _if_narrow(link, sku, virtual),
         f"x{width}" if width >= expected else f"x{width} ({place})",
         f"x{expected}",
         origin=sku.origin if sku else "",
         remedy=remedy,
     )
+
+
+def _if_narrow(link: _Link, sku: Sku | None, virtual: bool) -> Verdict:
+    """Return how bad it is: of a board that is not known, the driver's own maximum tells as much as it can.
+
+    Desktop cards share their slot's lanes by design, and the driver then still prints the card's.
+    """
+    if sku and sku.pcie_width:
+        return Verdict.NOTE if virtual else Verdict.FAIL
+    name, most = (link.gpu.name, link.gpu.width_max) if link.gpu else (None, None)
+    if virtual or sku or (name and _DESKTOP in name) or not most or (link.width or 0) >= most:
+        return Verdict.NOTE
+    return Verdict.FAIL if name else Verdict.WARN
 
 
 def _place(link: _Link, pci: PciDevices | None, expected: int) -> tuple[str, Remedy]:

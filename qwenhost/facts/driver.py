@@ -64,7 +64,11 @@ _MESSAGES: tuple[tuple[State, str], ...] = (
     ("not loaded", r"couldn't communicate with the NVIDIA driver|DRIVER_NOT_LOADED|Driver Not Loaded"),
     ("gpu lost", r"Unable to determine the device handle|GPU is lost|GPU_IS_LOST"),
     ("no gpu", r"No devices were found"),
-    ("absent", r"LIBRARY_NOT_FOUND|NVML Shared Library Not Found|libnvidia-ml\.so\S* .*not found"),
+    (
+        "absent",
+        r"LIBRARY_NOT_FOUND|NVML Shared Library Not Found|libnvidia-ml\.so\S* .*not found"
+        r"|nvidia-smi: (?:command )?not found|command not found: nvidia-smi",
+    ),
 )
 
 

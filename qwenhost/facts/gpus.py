@@ -37,12 +37,16 @@ LISTING = command(
     looks_like=r"^GPU \d+: .+\(UUID: [^)]*\)\s*$",
     good_exits=WITH_WARNINGS,
 )
+MIG_INSTANCES = recorded("nvidia-smi-mig-lgi", looks_like=r"^\| GPU instances:|^No GPU instances found")
+"""Answers to `nvidia-smi mig -lgi`."""
+
 TABLE = command(
     "nvidia-smi",
     "nvidia-smi",
     looks_like=(
         r"\| *NVIDIA-SMI \d|Failed to initialize NVML|couldn't communicate with the NVIDIA driver"
         r"|Unable to determine the device handle|^No devices were found|NVIDIA-SMI has failed"
+        r"|nvidia-smi: (?:command )?not found|command not found: nvidia-smi"
     ),
     good_exits=WITH_WARNINGS,
 )
@@ -140,6 +144,8 @@ class Gpu:
     def subject(self) -> str:
         """How findings name it."""
         number = "gpu" if self.index is None else f"gpu{self.index}"
+        if self.index is None and not self.bus_id and self.uuid:
+            return f"gpu {self.uuid}"
         return f"{number} {self.bus_id}" if self.bus_id else number
 
     @property

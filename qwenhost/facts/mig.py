@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from qwenhost.facts.gpus import LISTING, NVML, TABLE, XML
+from qwenhost.facts.gpus import LISTING, MIG_INSTANCES, NVML, TABLE, XML
 from qwenhost.facts.reading import number, plain
 from qwenhost.facts.registry import parses
 from qwenhost.facts.smi.nvml import Device, devices, get
@@ -107,7 +108,21 @@ def instances_from_xml(capture: Capture) -> MigInstances:
     return MigInstances(tuple(found))
 
 
-_ROW = re.compile(r"^\W*\|\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+\|\s+\d+MiB\s*/\s*(\d+)MiB\s*\|", re.MULTILINE)
+_GPU_INSTANCE = re.compile(r"^\|\s+(\d+)\s+MIG (\S+)\s+\d+\s+(\d+)\s+\d+:\d+\s*\|", re.MULTILINE)
+
+
+@parses(MIG_INSTANCES, trust=4)
+def instances_from_gpu_instances(capture: Capture) -> MigInstances:
+    """Parse the table of `nvidia-smi mig -lgi`; on each of its GPUs they are counted from 0."""
+    seen = Counter[int]()
+    found = []
+    for gpu, profile, instance in _GPU_INSTANCE.findall(plain(capture.text)):
+        found.append(MigInstance(int(gpu), seen[int(gpu)], profile=profile, gpu_instance=int(instance)))
+        seen[int(gpu)] += 1
+    return MigInstances(tuple(found))
+
+
+_ROW = re.compile(r"^[^\w|\n]*\|\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+\|\s+\d+MiB\s*/\s*(\d+)MiB\s*\|", re.MULTILINE)
 
 
 @parses(TABLE, trust=3)

@@ -20,7 +20,8 @@ STATUS = command(
     "nvidia-smi",
     "nvlink",
     "-s",
-    looks_like=r"^\s+Link \d+: |as all links are inActive|Nvlink queries are not supported",
+    looks_like=r"^\s+Link \d+: (?:[\d.]+ GB/s|[^:\d\n]+$)"
+    r"|as all links are inActive|Nvlink queries are not supported",
 )
 
 Silence = Literal["", "all inactive", "mig", "no links"]
@@ -80,8 +81,8 @@ def links_from_status(capture: Capture) -> NvLinks:
     """Parse `nvidia-smi nvlink -s`: a link is up when a speed above zero is printed for it."""
     text = plain(capture.text)
     found = tuple(_blocks(text))
-    if not found:
-        raise Unparsable("no GPU with links in it")
+    if not found or not STATUS.recognises(text):
+        raise Unparsable("no GPU with states of links in it")
     return NvLinks(found)
 
 
@@ -96,7 +97,8 @@ def _blocks(text: str) -> Iterator[GpuLinks]:
             yield GpuLinks(-1, "", "", (), _silence(block))
 
 
-_LINK = re.compile(r"^\s+Link (\d+): (.*)$", re.MULTILINE)
+_LINK = re.compile(r"^\s+Link (\d+): ([^:\n]*)$", re.MULTILINE)
+"""A state has no colon; error counters, throughput and remote devices, which other options print, have one."""
 
 
 def _is_up(state: str) -> bool:

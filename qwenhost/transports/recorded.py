@@ -15,6 +15,7 @@ from qwenhost.records.literals import Gist
 from qwenhost.records.source import Source
 from qwenhost.transports.excerpts import MIB, Excerpt, tamed
 from qwenhost.transports.opening import Document, documents
+from qwenhost.transports.uncovered import uncovered, unquoted
 from qwenhost.transports.unpacking import Ledger
 
 LIMIT_KEPT_BYTES = 64 * MIB
@@ -102,6 +103,12 @@ def _captures(document: Document, text: str) -> Iterator[Capture]:
         body = _without_zeros(body)
     if "\x1b" in body:
         body = plain(body)
+    body = unquoted(body)
+    found = [*_recognised(document, body, origin)]
+    yield from found or _recognised(document, uncovered(body), origin)
+
+
+def _recognised(document: Document, body: str, origin: str) -> Iterator[Capture]:
     tame = tamed(body)
     for source in _possible(body) if body else ():
         if source.looks_like.startswith(r"\A") and source.recognises(body):

@@ -124,7 +124,7 @@ def changed(bundle: Bundle, numbers: list[int], **values: int) -> Bundle:
     [
         ([], {}, {}),
         ([3], {"power_limit_default_milliwatts": 300_000}, {"gpu3": "default power limit 300 W"}),
-        ([2, 5], {"link_width_current": 8}, {"gpu2": "lanes x8", "gpu5": "lanes x8"}),
+        ([2, 5], {"link_width_current": 8, "link_width_max": 8}, {"gpu2": "lanes x8", "gpu5": "lanes x8"}),
         ([0], {"memory_total_bytes": 40 << 30}, {"gpu0": "memory 40960 MiB"}),
         ([0, 1, 2, 3], {"link_width_current": 8}, {}),
         ([0, 1, 2, 3, 4, 5, 6, 7], {"link_width_current": 8}, {}),

@@ -302,3 +302,116 @@ def test_numa(healthy: Bundle, verdicts: Verdicts) -> None:
         without(bundle, "numa-nodes"), "numa-nodes", '{"/sys/devices/system/node/node0/cpulist": "0-63"}'
     )
     assert verdicts(one_node)["numa.affinity"] == "note"
+
+
+TABLE = (
+    "| NVIDIA-SMI 570.86.15   Driver Version: 570.86.15   CUDA Version: 12.8 |\n"
+    "|   3  NVIDIA A100-SXM4-80GB          On  |   00000000:4C:00.0 Off | {ecc:>20} |\n"
+    "| {fan:>4}  {temp:>4}  {perf:>4}          {watts} | {memory} |   {busy}      Default |\n"
+)
+READ = {
+    "ecc": "0",
+    "fan": "N/A",
+    "temp": "34C",
+    "perf": "P0",
+    "watts": "54W / 400W",
+    "memory": "1MiB / 81920MiB",
+    "busy": "0%",
+}
+
+
+def test_a_gpu_whose_table_shows_errors_alone_is_lost(verdicts: Verdicts) -> None:
+    errors = {**dict.fromkeys(READ, "ERR!"), "watts": "ERR! / ERR!", "memory": "ERR! / ERR!"}
+    table = added(Bundle("host", ()), "nvidia-smi", TABLE.format(**errors))
+    assert verdicts(table, Expectations())["gpu.on-bus"] == "fail"
+    fan = added(Bundle("host", ()), "nvidia-smi", TABLE.format(**{**READ, "fan": "ERR!"}))
+    assert "gpu.on-bus" not in verdicts(fan, Expectations())
+
+
+def test_a_driver_without_any_gpu(verdicts: Verdicts) -> None:
+    table = added(Bundle("host", ()), "nvidia-smi", "No devices were found\n")
+    assert verdicts(table, Expectations())["gpu.count"] == "fail"
+    bus = added(table, "lspci", "0000:00:00.0 Host bridge [0600]: Intel Corporation Device [8086:09a2]\n")
+    assert verdicts(bus, Expectations()).get("gpu.count") != "fail"
+
+
+@pytest.mark.parametrize("shell", ["bash: nvidia-smi: command not found", "sh: 1: nvidia-smi: not found"])
+def test_a_host_without_nvidia_smi(verdicts: Verdicts, shell: str) -> None:
+    table = added(Bundle("host", ()), "nvidia-smi", f"{shell}\n")
+    assert verdicts(table, Expectations())["driver.present"] == "unknown"
+    bus = added(table, "lspci", "0000:4c:00.0 3D controller [0302]: NVIDIA Corporation GA100 [10de:20b2]\n")
+    assert verdicts(bus, Expectations())["driver.present"] == "fail"
+
+
+def test_an_unknown_error_of_nvml_alone_names_both_causes(verdicts: Verdicts) -> None:
+    table = added(Bundle("host", ()), "container-errors", "Failed to initialize NVML: Unknown Error\n")
+    assert verdicts(table, Expectations())["container.gpu-access"] == "warn"
+
+
+CSV = "index, {}pcie.link.width.current, pcie.link.width.max\n0, {}16, 16\n1, {}8, 16\n2, {}16, 16\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict"), [("NVIDIA A100-SXM4-80GB", "fail"), ("", "warn"), ("NVIDIA GeForce RTX 3090", "note")]
+)
+def test_lanes_of_a_board_that_is_known_by_name_alone(verdicts: Verdicts, name: str, verdict: str) -> None:
+    """The driver's own maximum is what card and slot can do together."""
+    cell = f"{name}, " if name else ""
+    text = CSV.format("name, " if name else "", cell, cell, cell)
+    found = verdicts(added(Bundle("host", ()), "nvidia-smi-csv", text), Expectations())
+    assert (found["pcie.link-width"], found.get("gpu.uniform")) == (verdict, None)
+
+
+def nvlink(counter: str) -> str:
+    rows = (f"\t Link {link}: {counter}\n" for link in range(12))
+    return "GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-1)\n" + "".join(rows)
+
+
+@pytest.mark.parametrize("counter", ["CRC Errors: 0", "Data Tx: 0 KiB", "Remote Device 00000000:C5:00.0: Link 3"])
+def test_other_answers_about_links_tell_no_state(verdicts: Verdicts, counter: str) -> None:
+    bundle = added(Bundle("host", ()), "nvidia-smi-nvlink", nvlink(counter))
+    assert verdicts(bundle, Expectations())["nvlink.links"] == "unknown"
+    both = added(bundle, "nvidia-smi-nvlink", nvlink("25 GB/s"))
+    assert "nvlink.links" not in verdicts(both, Expectations())
+
+
+HEAD = "\tGPU0\tGPU1\tGPU2\tGPU3\tCPU Affinity\n"
+PAIRS = (
+    "GPU0\t X \t{0}\tSYS\tSYS\t0-31\nGPU1\t{0}\t X \tSYS\tSYS\t0-31\n"
+    "GPU2\tSYS\tSYS\t X \t{1}\t32-63\nGPU3\tSYS\tSYS\t{1}\t X \t32-63\n"
+)
+
+
+@pytest.mark.parametrize(("cells", "verdict"), [(("NV12", "NV8"), "warn"), (("NV12", "NV12"), None)])
+def test_bridged_pairs_of_a_board_that_is_not_known(
+    verdicts: Verdicts, cells: tuple[str, str], verdict: str | None
+) -> None:
+    bundle = added(Bundle("host", ()), "nvidia-smi-topo", HEAD + PAIRS.format(*cells))
+    assert verdicts(bundle, Expectations()).get("nvlink.topology") == verdict
+
+
+def test_boards_with_sxm_in_their_name_should_be_joined(verdicts: Verdicts) -> None:
+    listing = "".join(f"GPU {n}: NVIDIA A100-SXM4-40GB (UUID: GPU-{n})\n" for n in range(4))
+    matrix = added(Bundle("host", ()), "nvidia-smi-topo", HEAD + PAIRS.format("PHB", "PHB"))
+    assert verdicts(added(matrix, "nvidia-smi-L", listing), Expectations())["nvlink.topology"] == "warn"
+    parted = listing.replace(")\n", ")\n  MIG 1g.5gb     Device  0: (UUID: MIG-1)\n")
+    assert "nvlink.topology" not in verdicts(added(matrix, "nvidia-smi-L", parted), Expectations())
+
+
+def test_gpu_instances_are_read_from_their_own_table(verdicts: Verdicts) -> None:
+    row = "|   0  MIG 3g.40gb            9        {}          {}:4     |\n"
+    gpus = "index, mig.mode.current\n0, Enabled\n"
+    table = "| GPU instances:                                          |\n" + row.format(1, 4) + row.format(2, 0)
+    parted = added(added(Bundle("host", ()), "nvidia-smi-csv", gpus), "nvidia-smi-mig-lgi", table)
+    assert "mig.instances" not in verdicts(parted, Expectations())
+    bare = added(
+        added(Bundle("host", ()), "nvidia-smi-csv", gpus),
+        "nvidia-smi-mig-lgi",
+        "No GPU instances found: Not Found\n",
+    )
+    assert verdicts(bare, Expectations())["mig.instances"] == "warn"
+
+
+def test_the_head_of_a_table_tells_of_no_gpu(verdicts: Verdicts) -> None:
+    head = TABLE.splitlines()[0] + "\n"
+    assert verdicts(added(Bundle("host", ()), "nvidia-smi", head), Expectations())["gpu.count"] == "unknown"

@@ -12,17 +12,14 @@ from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 
 _FIRST = re.compile(
-    r"^\W*\|\s+(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?P<persistence>On|Off)\s*"
+    r"^[^\w|\n]*\|\s+(?P<index>\d+)\s+(?P<name>\S.*?)\s+(?P<persistence>On|Off)\s*"
     r"\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+)\s+\S+\s*\|\s*(?P<ecc>.*?)\s*\|"
 )
-_BROKEN = re.compile(
-    r"^\W*\|\s+(?P<index>\d+)\s+(?P<name>.*?)\s*(?:On|Off|ERR!)?\s*\|\s*(?P<bus>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f:.]+).*ERR!"
-)
 _SECOND = re.compile(
-    r"^\W*\|\s*(?P<fan>\S+)\s+(?P<temperature>\S+)\s+(?P<state>P\d+|ERR!|N/A)\s+(?P<usage>\S+)\s*/\s*(?P<limit>\S+)\s*"
+    r"^[^\w|\n]*\|\s*(?P<fan>\S+)\s+(?P<temperature>\S+)\s+(?P<state>P\d+|ERR!|N/A)\s+(?P<usage>\S+)\s*/\s*(?P<limit>\S+)\s*"
     r"\|\s*(?P<used>\S+)\s*/\s*(?P<total>\S+)\s*\|\s*(?P<utilization>\S+)"
 )
-_THIRD = re.compile(r"^\W*\|\s+\|\s+\|\s*(?P<mig>Enabled\*?|Disabled\*?|N/A)\s*\|")
+_THIRD = re.compile(r"^[^\w|\n]*\|\s+\|\s+\|\s*(?P<mig>Enabled\*?|Disabled\*?|N/A)\s*\|")
 
 
 @parses(TABLE, trust=2)
@@ -34,6 +31,8 @@ def gpus_from_table(capture: Capture) -> Gpus:
     if not any("NVIDIA-SMI" in line and line.startswith("|") for line in lines):
         raise Unparsable(f"no table: {capture.text.strip()[:80]}")
     heads = [number for number, line in enumerate(lines) if _FIRST.match(line)]
+    if not heads:
+        raise Unparsable("no row of a GPU in the table")
     return Gpus(tuple(_gpu(lines[head : head + 3]) for head in heads), len(heads))
 
 
@@ -55,7 +54,13 @@ def _gpu(lines: list[str]) -> Gpu:
         ecc=None if not value(first["ecc"]) else first["ecc"] != "Off",
         ecc_uncorrected_volatile=int(first["ecc"]) if first["ecc"].isdigit() else None,
         **(_readings(second) if second else {}),
+        lost="ERR! in place of its values" if second and _silent(second) else None,
     )
+
+
+def _silent(row: re.Match[str]) -> bool:
+    """Tell a GPU that answers no question from a single value, such as a fan's, that cannot be read."""
+    return row["state"] == row["temperature"] == "ERR!"
 
 
 def _readings(row: re.Match[str]) -> dict[str, Any]:

@@ -1,0 +1,32 @@
+"""Outputs that were passed on with something before each line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qwenhost.transports.recorded import read
+from qwenhost.transports.uncovered import uncovered, unquoted
+
+TOLD = "GPU 00000000:4E:00.0\n    PCI\n        GPU Link Info\n            Link Width\n                Max : 16x\n"
+
+
+@pytest.mark.parametrize(
+    "before", ["> ", ">", "    ", "node7: ", "[node7] ", "node7 | ", "Dec  1 08:00:09 ", "2026-12-01T08:00:09.5Z "]
+)
+def test_a_cover_is_taken_off(before: str, tmp_path: Path) -> None:
+    (tmp_path / "sent").write_text("".join(f"{before}{line}\n" for line in TOLD.splitlines()))
+    (capture,) = read(str(tmp_path)).captures
+    assert (capture.source, capture.text) == ("nvidia-smi-q", TOLD)
+
+
+def test_numbered_lines(tmp_path: Path) -> None:
+    (tmp_path / "sent").write_text("".join(f"{n:>6}\t{line}\n" for n, line in enumerate(TOLD.splitlines(), 1)))
+    assert [capture.source for capture in read(str(tmp_path)).captures] == ["nvidia-smi-q"]
+
+
+@pytest.mark.parametrize("text", [TOLD, "node7: a\nnode8: b\nnode7: c\n", "a: 1\n", "> a\nb\n", ""])
+def test_other_text_stays(text: str) -> None:
+    assert uncovered(text) == text
+    assert unquoted(text) == text
