@@ -40,3 +40,8 @@ def tolerance() -> float:
 def most_at_once() -> int:
     """Return how many requests a burst has at most."""
     return int(table(FILE)["most_at_once"]["value"])
+
+
+def gpu_memory_growth_mib() -> int:
+    """Return how much more of a GPU may be held after a burst than before it."""
+    return int(table(FILE)["gpu_memory_growth_mib"]["value"])

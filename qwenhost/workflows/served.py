@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from qwenhost.expectations.declared import Declared, read_declared
@@ -11,6 +12,8 @@ from qwenhost.records.desired import Serving, VllmInstance
 from qwenhost.records.errors import HostUnreachable, QwenhostError
 from qwenhost.records.finding import Finding, HostReport
 from qwenhost.records.host import Host
+from qwenhost.workflows import gpu_held
+from qwenhost.workflows.gpu_held import Look, held_mib
 from qwenhost.workflows.promised import promise_of
 from qwenhost.workflows.requests import Response
 from qwenhost.workflows.smoke.run import smoke
@@ -70,7 +73,7 @@ def _response(answer: Mapping[str, Any]) -> Response:
 
 
 def services(
-    declared: Declared, send: SendHttp, answers: Sequence[Expected] | None = None
+    declared: Declared, send: SendHttp, look: Look, answers: Sequence[Expected] | None = None
 ) -> Iterator[tuple[str, Service]]:
     """Yield name and service of every declared instance."""
     serving = declared.serving
@@ -78,6 +81,7 @@ def services(
         if serving:
             service = _service(serving, instance, send)
             service.answers, service.promise = answers or known_answers(), promise_of(declared, serving, instance)
+            service.gpu_mib = partial(held_mib, serving, instance.name, look)
             yield instance.name, service
 
 
@@ -87,12 +91,16 @@ def _service(serving: Serving, instance: VllmInstance, send: SendHttp) -> Servic
 
 
 def smoke_instances(
-    declared: Declared, send: SendHttp, answers: Sequence[Expected] | None = None, full: bool = False
+    declared: Declared,
+    send: SendHttp,
+    look: Look,
+    answers: Sequence[Expected] | None = None,
+    full: bool = False,
 ) -> tuple[Finding, ...]:
     """Smoke-test every declared instance."""
     return tuple(
         finding
-        for name, service in services(declared, send, answers)
+        for name, service in services(declared, send, look, answers)
         for finding in smoke(service, f"vllm@{name}", full=full)
     )
 
@@ -121,7 +129,7 @@ def first_service(host: Host | None) -> tuple[str, Service]:
     if host is None:
         raise QwenhostError("no host is named whose own service could be asked", hint="give a URL")
     declared = read_declared(host.variables, host=host.name, where=host.origin)
-    for name, service in services(declared, over_ssh(host)):
+    for name, service in services(declared, over_ssh(host), gpu_held.over_ssh(host)):
         return f"{host.name} vllm@{name}", service
     raise QwenhostError(f"{host.name}: nothing is served there", hint="declare qwenhost_vllm")
 
@@ -138,6 +146,7 @@ def _smoke_host(host: Host, answers: Sequence[Expected] | None, full: bool) -> H
     if declared.serving is None:
         return HostReport(host.name, "", (), notes={"smoke": "nothing is declared to be served"})
     try:
-        return HostReport(host.name, "", smoke_instances(declared, over_ssh(host), answers, full))
+        look = gpu_held.over_ssh(host)
+        return HostReport(host.name, "", smoke_instances(declared, over_ssh(host), look, answers, full))
     except HostUnreachable as error:
         return HostReport(host.name, "", (), error=str(error), hint=error.hint)

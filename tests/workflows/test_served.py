@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qwenhost.expectations.declared import read_declared
+from qwenhost.records.bundle import Bundle
 from qwenhost.records.finding import Verdict
 from qwenhost.workflows.served import KEY_FILE, KEY_ON_HOST, HostFetch, services, smoke_instances
 
@@ -60,11 +61,15 @@ def test_the_answer_comes_back_with_plain_names() -> None:
     assert answer.headers == {"content-type": "application/json"}
 
 
+def unseen() -> Bundle:
+    raise AssertionError("nobody looks at the GPUs without --full")
+
+
 def test_every_declared_instance_is_asked_at_its_port() -> None:
     host = Host(503, "loading")
     declared = read_declared(DECLARED, host="h1", where="test")
-    assert [name for name, _ in services(declared, host)] == ["a", "b"]
-    findings = smoke_instances(declared, host)
+    assert [name for name, _ in services(declared, host, unseen)] == ["a", "b"]
+    findings = smoke_instances(declared, host, unseen)
     assert {finding.subject for finding in findings} == {"vllm@a", "vllm@b"}
     assert {request["base_url"] for request in host.requests} == {"http://127.0.0.1:8000", "http://127.0.0.1:8001"}
     assert Verdict.FAIL in {finding.verdict for finding in findings}
@@ -73,5 +78,5 @@ def test_every_declared_instance_is_asked_at_its_port() -> None:
 
 def test_nothing_declared_is_nothing_asked() -> None:
     host = Host()
-    assert smoke_instances(read_declared({}, host="h1", where="test"), host) == ()
+    assert smoke_instances(read_declared({}, host="h1", where="test"), host, unseen) == ()
     assert host.requests == []

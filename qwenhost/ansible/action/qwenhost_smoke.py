@@ -10,9 +10,13 @@ from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.declaration import declared_of
 from qwenhost.ansible.shipping import read_answer, run_zipapp
+from qwenhost.records.bundle import Bundle
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding, Verdict
 from qwenhost.reports.json_report import finding_part
+from qwenhost.transports.request import make_request
+from qwenhost.transports.request import read_answer as read_bundle
+from qwenhost.workflows import gpu_held
 from qwenhost.workflows.served import smoke_instances
 
 
@@ -29,7 +33,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         try:
             declared = declared_of(self._templar, variables)
             findings = smoke_instances(
-                declared, lambda request: self._send(request, variables), full=arguments["full"]
+                declared,
+                lambda request: self._send(request, variables),
+                lambda: self._look(variables),
+                full=arguments["full"],
             )
         except QwenhostError as error:
             raise AnsibleActionFail(f"{error} ({error.hint})" if error.hint else str(error)) from error
@@ -41,6 +48,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if "error" in answer:
             raise OSError(answer["error"])
         return answer
+
+    def _look(self, task_vars: dict[str, Any]) -> Bundle:
+        host = str(task_vars["inventory_hostname"])
+        answer = run_zipapp(self, task_vars, "probe", make_request(host, gpu_held.SOURCES).decode())
+        return read_bundle(host, answer["stdout"].encode())
 
 
 def _failure(findings: tuple[Finding, ...]) -> dict[str, Any]:

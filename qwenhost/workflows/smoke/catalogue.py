@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from qwenhost.workflows.smoke import bad_input, capacity, chats, features, reached, streams
+from qwenhost.workflows.smoke import bad_input, capacity, chats, features, gpu_memory, reached, streams
 from qwenhost.workflows.smoke.service import Seen, Service
 
 
@@ -46,5 +46,6 @@ QUESTIONS = (
     Question("smoke.prefix-cache", features.prefix_cache, full=True),
     Question("smoke.burst", capacity.burst, full=True),
     Question("smoke.at-rest", capacity.at_rest, full=True),
+    Question("smoke.gpu-memory", gpu_memory.gpu_memory, full=True),
 )
 """After the question of health, which all others depend on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -59,6 +59,8 @@ class Service:
     promise: Promise = NO_PROMISE
     patience_seconds: float = 10.0
     """How long the service may take to come to rest after a burst."""
+    gpu_mib: Callable[[], Mapping[str, int]] | None = None
+    """Tells what the service holds of each GPU now, or raises Unanswered; None where only its URL is known."""
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Response:
         """GET a path, with the key unless other headers are given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,20 @@ PROMISE = Promise(CONTEXT, 12, KV_TOKENS, "plan")
 IDS = [HEALTH.id, *(question.id for question in QUESTIONS)]
 
 
+def holding(*mib: int) -> Callable[[], dict[str, int]]:
+    """What the service holds of GPU 0, look by look; the last figure stays."""
+    figures = list(mib or (70000,))
+    return lambda: {"gpu0": figures.pop(0) if len(figures) > 1 else figures[0]}
+
+
 def ask(*faults: str, full: bool = True, **changes: Any) -> tuple[Finding, ...]:
-    options = {"key": KEY, "name": MODEL, "promise": PROMISE, "patience_seconds": 0} | changes
+    options = {
+        "key": KEY,
+        "name": MODEL,
+        "promise": PROMISE,
+        "patience_seconds": 0,
+        "gpu_mib": holding(),
+    } | changes
     with serving(VllmStandIn(*faults)) as url:
         return smoke(Service(UrlFetch(url), **options), url, full=full)
 
@@ -134,6 +147,26 @@ def test_without_a_plan_nothing_is_compared_and_the_burst_is_small() -> None:
     assert by_id(findings, "as-planned").verdict is Verdict.SKIP
     assert by_id(findings, "burst").observed.startswith("16 of 16 answered")
     assert by_id(findings, "context").observed.startswith("255 tokens read")
+
+
+@pytest.mark.parametrize(
+    ("held", "verdict", "observed"),
+    [
+        ((70000, 70000), "pass", "gpu0 +0 MiB"),
+        ((70000, 70256), "pass", "gpu0 +256 MiB"),
+        ((70000, 69000), "pass", "gpu0 -1000 MiB"),
+        ((70000, 70300), "fail", "gpu0 70000 to 70300 MiB"),
+    ],
+)
+def test_memory_that_a_burst_leaves_taken_is_a_leak(held: tuple[int, ...], verdict: str, observed: str) -> None:
+    finding = by_id(ask(gpu_mib=holding(*held)), "gpu-memory")
+    assert (finding.verdict.value, finding.observed) == (verdict, observed)
+    assert ("Restart the service" in finding.remedy.text) is (verdict == "fail")
+
+
+def test_a_url_alone_does_not_tell_gpu_memory() -> None:
+    finding = by_id(ask(gpu_mib=None), "gpu-memory")
+    assert finding.verdict is Verdict.SKIP and "not looked at" in finding.observed
 
 
 def test_wrong_key_is_told_as_such() -> None:
