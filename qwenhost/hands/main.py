@@ -20,6 +20,7 @@ ACTS = {
     "driver": "driver:run",
     "driver-look": "driver:look",
     "wait-gpu": "wait_gpu:run",
+    "api-key": "api_key:run",
     "model": "model_files:run",
     "model-fetch": "model_fetch:fetch",
     "model-room": "model_fetch:room",

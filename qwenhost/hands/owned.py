@@ -30,6 +30,9 @@ PATHS = (
 """Globs below the root. Installed environments and models are kept: they are large, and nothing reads them
 without the configuration. The driver's packages stay: another driver is a transaction and a reboot of its own."""
 
+SECRETS = ("etc/qwenhost/vllm/api_key",)
+"""Files of which no copy is made."""
+
 UNITS = ("vllm@*.service", "vllm-proxy.service", "qwenhost-*.service")
 
 ONCE = "qwenhost-"

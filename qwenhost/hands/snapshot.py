@@ -15,6 +15,9 @@ from qwenhost.hands.answer import Refused
 
 DRIVER_SECONDS = 5
 
+SECRET = "secret"
+"""Marks a file whose content is not kept: a rollback leaves it, or removes it where it was not there."""
+
 
 def take(keys: list[str]) -> dict[str, Any]:
     """Return the state, JSON-able: {"files", "sysctl" of `keys`, "thp", "governors", "shm", "swaps", "pools",
@@ -64,7 +67,7 @@ def restore_files(files: dict[str, Any], patterns: Sequence[str]) -> None:
             os.unlink(_real(path))
             _drop_empty(os.path.dirname(path))
     for path, entry in sorted(files.items()):
-        if _current(path) != entry:
+        if SECRET not in entry and _current(path) != entry:
             _put(_real(path), entry)
     if _current(grub.OWN) != arguments:
         grub.rewrite()
@@ -135,6 +138,8 @@ def _entry(path: str) -> dict[str, Any]:
     if os.path.islink(real):
         return {"link": os.readlink(real)}
     told = os.stat(real)
+    if path in owned.SECRETS:
+        return {SECRET: True, "mode": stat.S_IMODE(told.st_mode)}
     with open(real, "rb") as file:
         content = base64.b64encode(file.read()).decode("ascii")
     return {"content": content, "mode": stat.S_IMODE(told.st_mode), "uid": told.st_uid, "gid": told.st_gid}
@@ -177,6 +182,8 @@ def _mig() -> list[dict[str, Any]]:
 def _told(entry: dict[str, Any]) -> str:
     if "link" in entry:
         return "-> {}".format(entry["link"])
+    if SECRET in entry:
+        return "{:04o}, whose content stays".format(entry["mode"])
     content = base64.b64decode(entry["content"])
     checksum = hashlib.sha256(content).hexdigest()
     return "{:04o} {} bytes {}".format(entry["mode"], len(content), checksum[:12])

@@ -11,7 +11,7 @@ from ansible.plugins.action import ActionBase
 from qwenhost.ansible.shipping import read_answer, run_zipapp
 
 ACTS = (
-    *("sysctl", "thp", "hugepages", "tuning", "driver", "driver-look", "mig", "wait-gpu", "http"),
+    *("sysctl", "thp", "hugepages", "tuning", "driver", "driver-look", "mig", "wait-gpu", "api-key", "http"),
     *("model", "model-room", "model-place", "switch-keep", "switch-back", "switch-prove"),
 )
 ARGUMENTS = {

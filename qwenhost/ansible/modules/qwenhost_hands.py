@@ -19,6 +19,7 @@ options:
       - V(driver-look) tells whether a source has the driver, and changes nothing.
       - V(mig) sets the MIG mode of GPUs and creates their instances.
       - V(wait-gpu) waits until GPUs, or MIG instances, have free memory.
+      - V(api-key) writes the API key of the service, or makes one where there is none.
       - V(model) verifies the files of a model, and keeps their sums.
       - V(model-room) looks for room for a model, V(model-place) verifies a pushed one and gives it its name.
       - V(switch-keep) keeps what serves now, V(switch-back) brings it back, V(switch-prove) forgets it.
@@ -34,6 +35,7 @@ options:
       - driver-look
       - mig
       - wait-gpu
+      - api-key
       - http
       - model
       - model-room
@@ -52,6 +54,7 @@ options:
         C(source) with C(uri) and one of C(key), C(key_url) and C(trusted)."
       - "V(mig): C(layout), a list of C(gpu), C(mig) and C(instances); C(timeout_seconds)."
       - "V(wait-gpu): C(gpus), indices or UUIDs; C(free_fraction) of their memory; C(timeout_seconds)."
+      - "V(api-key): C(key), empty to keep or make one."
       - "V(model), V(model-place): C(path), the model's folder; V(model-room): C(bytes), too."
       - "V(switch-keep): C(to), the version that is switched to."
       - "V(http): C(base_url), C(method), C(path), C(headers), C(body), C(timeout_seconds), C(bearer_file)."
