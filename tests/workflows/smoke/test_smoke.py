@@ -161,7 +161,6 @@ def test_without_a_plan_nothing_is_compared_and_the_burst_is_small() -> None:
 def test_memory_that_a_burst_leaves_taken_is_a_leak(held: tuple[int, ...], verdict: str, observed: str) -> None:
     finding = by_id(ask(gpu_mib=holding(*held)), "gpu-memory")
     assert (finding.verdict.value, finding.observed) == (verdict, observed)
-    assert ("Restart the service" in finding.remedy.text) is (verdict == "fail")
 
 
 def test_a_url_alone_does_not_tell_gpu_memory() -> None:
