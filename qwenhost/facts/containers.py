@@ -48,7 +48,7 @@ FILES = replace(
     looks_like=rf'\A\s*\{{\s*"(?:/etc/docker/daemon\.json|/etc/cdi/|/var/run/cdi/|/etc/containers/oci|{ANCHOR})',
 )
 DAEMON = recorded("docker-daemon-json", r'\A\s*\{[^{]*"(?:runtimes|exec-opts|default-runtime|features)"\s*:')
-CDI = recorded("cdi-spec", r"^\W*cdiVersion\W+\d|^kind: nvidia\.com/gpu")
+CDI = recorded("cdi-spec", r"^[^\w\n]*cdiVersion\W{1,9}\d|^kind: nvidia\.com/gpu")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ FILES = tree(
     f"{CPU}/cpu0/cpufreq/scaling_driver",
 )
 POWER = recorded("cpupower", looks_like=r"^\s*The governor \"\w+\" may decide")
-CMDLINE = file("kernel-args", "/proc/cmdline", looks_like=r"\ABOOT_IMAGE=\S+.*\broot=\S+[^\n]*\n?\Z")
+CMDLINE = file("kernel-args", "/proc/cmdline", looks_like=r"\ABOOT_IMAGE=\S[^\n]*\broot=\S[^\n]*\n?\Z")
 
 
 @dataclass(frozen=True)

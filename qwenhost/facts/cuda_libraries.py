@@ -10,7 +10,7 @@ from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import command
 
-CACHE = command("ldconfig", "ldconfig", "-p", looks_like=r"\d+ libs found in cache")
+CACHE = command("ldconfig", "ldconfig", "-p", looks_like=r"\b\d+ libs found in cache")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ UNIT = command(
     "nvidia-fabricmanager.service",
     "-p",
     "Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,NRestarts,ActiveEnterTimestampMonotonic",
-    looks_like=r"nvidia-fabricmanager\.service could not be found|^\W*nvidia-fabricmanager\.service - "
+    looks_like=r"nvidia-fabricmanager\.service could not be found|^[^\w\n]*nvidia-fabricmanager\.service - "
     r"|^Id=nvidia-fabricmanager\.service|^\s*Active: .*\n(?:.*\n){0,20}.*nv-fabricmanager",
 )
 VERSION = command(

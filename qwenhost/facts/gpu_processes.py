@@ -196,7 +196,7 @@ def _columns(row: Row) -> dict[str, str | None]:
 
 
 _ROW = re.compile(
-    r"^\W*\|\s+(?P<gpu>\d+)\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?P<pid>\d+)\s+(?P<kind>M\+C|C\+G|C|G)\s+"
+    r"^[^\w|\n]*\|\s+(?P<gpu>\d+)\s+(?:(?:N/A|\d+)\s+(?:N/A|\d+)\s+)?(?P<pid>\d+)\s+(?P<kind>M\+C|C\+G|C|G)\s+"
     r"(?P<name>\S.*?)\s+(?P<used>\d+\s?MiB|N/A)\s*\|",
     re.MULTILINE,
 )

@@ -11,8 +11,10 @@ from qwenhost.facts.registry import parses
 from qwenhost.records.bundle import Capture
 
 _WORDS = ("blocked for more than", "soft lockup")
-_BLOCKED = re.compile(r"task (?P<task>.+):(?P<pid>\d+)(?: <\S+>)? blocked for more than (?P<seconds>\d+) seconds")
-_STUCK = re.compile(r"soft lockup.* stuck for (?P<seconds>\d+)s!? \[(?P<task>.+):(?P<pid>\d+)\]")
+_BLOCKED = re.compile(
+    r"task (?P<task>.{1,80}):(?P<pid>\d+)(?: <\S+>)? blocked for more than (?P<seconds>\d+) seconds"
+)
+_STUCK = re.compile(r"soft lockup.{0,80} stuck for (?P<seconds>\d+)s!? \[(?P<task>.{1,80}):(?P<pid>\d+)\]")
 
 _FRAME = re.compile(
     r"\s*(?:\[<[0-9a-f]+>\]\s*)?(?P<unsure>\? )?(?P<function>[\w.]+)\+0x\w+/0x\w+(?: \[(?P<module>\w+))?"

@@ -94,7 +94,7 @@ def _by_arguments(args: tuple[str, ...]) -> Iommu | None:
 _WORKS = re.compile(
     r"DMAR: IOMMU enabled|DMAR: Intel\(R\) Virtualization Technology for Directed I/O|DMAR: dmar\d+: Using"
     r"|AMD-Vi: (?:Interrupt remapping enabled|AMD IOMMUv2|Virtual APIC enabled|Lazy IO/TLB|Found IOMMU)"
-    r"|perf/amd_iommu: Detected|Adding to iommu group|AMD-Vi: IOMMU .*(?:enabled|found)",
+    r"|perf/amd_iommu: Detected|Adding to iommu group|AMD-Vi: IOMMU .{0,200}(?:enabled|found)",
     re.IGNORECASE,
 )
 _DEFAULT = re.compile(

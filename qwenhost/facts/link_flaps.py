@@ -48,9 +48,10 @@ _DOWN = (
         r"mlx[45]_(?:core|en) (?P<name>[0-9a-f:.]+): Port module event\S*:? module \d+, Cable (?:unplugged|error)"
     ),
     re.compile(
-        r"infiniband (?P<name>\w+): .*port \d+ (?:is |state (?:changed )?(?:to )?)?(?:down|DOWN|inactive|error)"
+        r"infiniband (?P<name>\w+): .{0,200}port \d+ (?:is |state (?:changed )?(?:to )?)?"
+        r"(?:down|DOWN|inactive|error)"
     ),
-    re.compile(r"(?P<name>ib[\w.]+): (?:link (?:is )?down|Link down|port (?:error|down))"),
+    re.compile(r"(?<![\w.])(?P<name>ib[\w.]+): (?:link (?:is )?down|Link down|port (?:error|down))"),
 )
 _WORDS = (
     *("link down", "link is down", "cable unplugged", "cable error", "infiniband", ": port error", ": port down"),

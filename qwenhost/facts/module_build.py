@@ -13,9 +13,9 @@ from qwenhost.records.source import Source, command
 from qwenhost.records.versions import PATTERN
 
 _BUILD_FAILED = (
-    r"Bad return status for module build on kernel:|[Mm]odule build .*failed|Error! .*dkms\.conf"
-    r"|Error! Build of nvidia\S* failed|nvidia\S*[/ ]\S* (?:autoinstall|build) failed"
-    r"|autoinstall on \S+ failed for .*nvidia|Unable to build the NVIDIA kernel module"
+    r"Bad return status for module build on kernel:|[Mm]odule build .{0,300}failed|Error! .{0,300}dkms\.conf"
+    r"|Error! Build of nvidia\S{0,80} failed|nvidia\S{0,80}[/ ]\S{0,80} (?:autoinstall|build) failed"
+    r"|autoinstall on \S+ failed for .{0,200}nvidia|Unable to build the NVIDIA kernel module"
     r"|Error! Your kernel headers for kernel \S+ cannot be found"
     r"|kernel headers for this kernel (?:do|does) not seem to be installed"
 )
@@ -27,7 +27,7 @@ _REJECTED = (
 _UNFIT = (
     r"Module nvidia(?:-current)? not found in directory"
     r"|could not insert ['\"]?nvidia['\"]?: (?:Exec format error|Invalid module format|Unknown symbol)"
-    r"|nvidia: version magic .* should be|nvidia: disagrees about version of symbol"
+    r"|nvidia: version magic .{0,300} should be|nvidia: disagrees about version of symbol"
 )
 
 STATUS = command(

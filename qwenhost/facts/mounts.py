@@ -27,8 +27,8 @@ TROUBLE = r"(?:[Ee]rror|[Ff]ailed|[Nn]o space left)"
 
 SHM_FULL = recorded(
     "shm-log",
-    looks_like=rf"{TROUBLE}[^\n]*/dev/shm/|/dev/shm/[^\n]*{TROUBLE}"
-    rf"|insufficient shared memory \(shm\)|unable to write to file </torch_[^\n]*{TROUBLE}",
+    looks_like=rf"{TROUBLE}[^\n]{{0,400}}/dev/shm/|/dev/shm/[^\n]{{0,400}}{TROUBLE}"
+    rf"|insufficient shared memory \(shm\)|unable to write to file </torch_[^\n]{{0,400}}{TROUBLE}",
 )
 """Said by NCCL and by PyTorch's workers."""
 

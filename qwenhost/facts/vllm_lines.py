@@ -39,10 +39,10 @@ _RANK = re.compile(r"^\[rank\d+\]: ?")
 
 _BANNER = re.compile(r"vLLM API server version|█ {1,4}version \d")
 
-_STARTING = re.compile(r"systemd: Starting (?:vllm@(?P<unit>[^ ]+?)\.service|vLLM (?P<named>[\w-]+))")
+_STARTING = re.compile(r"systemd: Starting (?:vllm@(?P<unit>[^ @]+?)\.service|vLLM (?P<named>[\w-]+))")
 """Newer versions of systemd name the unit, older ones only its description."""
 
-_UNIT = re.compile(r"vllm@(?P<unit>[^ ]+?)\.service")
+_UNIT = re.compile(r"vllm@(?P<unit>[^ @]+?)\.service")
 
 _ANSWERED = re.compile(r'"(?:GET|POST|HEAD) \S+ HTTP/1\.[01]" 2')
 

@@ -19,7 +19,7 @@ RECORDED = 0
 """Port of a page that somebody kept."""
 
 _SAMPLE = re.compile(r"^(?P<name>vllm:\w+)(?:\{(?P<labels>.*)\})? (?P<value>[-+\w.]+)(?: \d+)?$", re.MULTILINE)
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_LABEL = re.compile(r'\b(\w+)="([^"]*)"')
 
 
 def metrics_sources(ports: Iterable[int]) -> tuple[Source, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from qwenhost.facts.reading import plain
@@ -15,6 +14,7 @@ from qwenhost.records.literals import Gist
 from qwenhost.records.source import Source
 from qwenhost.transports.excerpts import MIB, Excerpt, tamed
 from qwenhost.transports.opening import Document, documents
+from qwenhost.transports.taming import tamed_bundle
 from qwenhost.transports.uncovered import uncovered, unquoted
 from qwenhost.transports.unpacking import Ledger
 
@@ -79,12 +79,7 @@ def _whole(document: Document, text: str) -> str:
 def _own_bundle(own: dict[str, str]) -> Bundle:
     if len(own) > 1:
         raise QwenhostError(f"several bundles in one place: {', '.join(own)}", hint="give one bundle at a time")
-    bundle = next(from_json(text, name) for name, text in own.items())
-    return replace(bundle, captures=tuple(map(_tamed, bundle.captures)))
-
-
-def _tamed(capture: Capture) -> Capture:
-    return capture if capture.text.startswith("{") else replace(capture, text=tamed(capture.text))
+    return tamed_bundle(next(from_json(text, name) for name, text in own.items()))
 
 
 def _note_cut(document: Document, recognised: list[Capture], ledger: Ledger) -> None:

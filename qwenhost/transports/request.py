@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from qwenhost.records.bundle import Bundle, from_json
 from qwenhost.records.errors import BadData, HostUnreachable
 from qwenhost.records.source import Source
+from qwenhost.transports.taming import tamed_bundle
 
 SCHEMA = 1
 
@@ -35,7 +36,7 @@ def longest_trials(trials: Iterable[Source]) -> float:
 def read_answer(host: str, text: bytes) -> Bundle:
     """Return the bundle that the probe wrote. Raises HostUnreachable when it is none."""
     try:
-        return from_json(text.decode("utf-8", "replace"), host)
+        return tamed_bundle(from_json(text.decode("utf-8", "replace"), host))
     except BadData as error:
         raise HostUnreachable(
             f"{host}: the probe's answer cannot be read: {error}",
