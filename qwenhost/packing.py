@@ -85,7 +85,8 @@ def _named_in(words: set[str], module: str) -> str:
 
 
 def _first_line(statement: ast.stmt) -> int:
-    return min(part.lineno for part in (statement, *getattr(statement, "decorator_list", ())))
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min(part.lineno for part in (statement, *decorators))
 
 
 def _defined(statement: ast.stmt) -> set[str]:
