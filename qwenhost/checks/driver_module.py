@@ -12,6 +12,7 @@ from qwenhost.facts.driver_files import DriverFiles
 from qwenhost.facts.kernel_log import KernelEvents
 from qwenhost.facts.kernels import InstalledKernels, Kernel, RunningKernel
 from qwenhost.facts.module_build import DkmsModule, DkmsModules, ModuleFile, ModuleLog
+from qwenhost.facts.modules import KernelModules
 from qwenhost.facts.pci import PciDevices
 from qwenhost.facts.secure_boot import SecureBoot
 from qwenhost.records.desired import Expectations
@@ -113,8 +114,8 @@ def _dkms_row(module: DkmsModule, rows: tuple[DkmsModule, ...], answer: DriverAn
     consequence_of=("driver.dkms", "driver.installed"),
 )
 def module_for_kernel(
-    installed: InstalledKernels,
-    running: RunningKernel,
+    installed: InstalledKernels | None,
+    running: RunningKernel | None,
     answer: DriverAnswer | None,
     modules: DkmsModules | None,
     log: ModuleLog | None,
@@ -124,11 +125,15 @@ def module_for_kernel(
 
     A kernel update without one is not felt until the reboot, which then brings the host up without GPUs.
     """
+    unfit = log.unfit[0] if log and log.unfit else ""
+    if installed is None or running is None:
+        if unfit and not _loaded(answer):
+            yield Judgement(_release_in(unfit), Verdict.FAIL, "no module that fits", "has one", evidence=unfit)
+        return
     if not any(kernel.bootable or kernel.module for kernel in installed.kernels):
         yield skip(HOST, "no kernel is installed here: it is a container, or boots from elsewhere")
         return
     mine, following = installed.of(running.release), installed.next_boot(running.release)
-    unfit = log.unfit[0] if log and log.unfit else ""
     if mine and mine.module:
         yield Judgement(mine.release, Verdict.PASS, "runs, has the module", evidence=mine.module)
     elif _loaded(answer):
@@ -145,6 +150,12 @@ def module_for_kernel(
         judgement = _next_boot(following, modules, log)
         asked = want.driver is not None and judgement.verdict is not Verdict.PASS
         yield replace(judgement, verdict=Verdict.FAIL, remedy=_BUILT_BY_ROLE) if asked else judgement
+
+
+def _release_in(line: str) -> str:
+    """Return the kernel that modprobe names by its folder of modules."""
+    found = re.search(r"/lib/modules/([^/\s'\"]+)", line)
+    return found[1] if found else HOST
 
 
 _BUILT_BY_ROLE = by_role("gpu_driver", "Run qwenhost provision: the role gpu_driver has DKMS build it.")
@@ -178,7 +189,11 @@ _REBOOT = by_reboot("Reboot: nouveau is blacklisted, and was loaded before. If i
     consequence_of=("driver.installed", "driver.configured"),
 )
 def nouveau(
-    pci: PciDevices | None, kernel: KernelEvents | None, answer: DriverAnswer | None, files: DriverFiles | None
+    pci: PciDevices | None,
+    kernel: KernelEvents | None,
+    answer: DriverAnswer | None,
+    files: DriverFiles | None,
+    modules: KernelModules | None,
 ) -> Iterator[Judgement]:
     """No other driver holds the GPUs.
 
@@ -194,5 +209,8 @@ def nouveau(
     if told and not held:
         verdict = Verdict.NOTE if _loaded(answer) else Verdict.FAIL
         yield Judgement(HOST, verdict, "another driver holds GPUs", "nvidia", evidence=told[-1].text)
+    elif not held and modules and "nouveau" in modules.names and "nvidia" not in modules.names:
+        verdict = Verdict.NOTE if _loaded(answer) else Verdict.FAIL
+        yield Judgement(HOST, verdict, "nouveau is loaded, the nvidia module is not", "nvidia", remedy=remedy)
     elif not held and (kernel is not None or (pci and any(device.driver for device in pci.gpus))):
         yield Judgement(HOST, Verdict.PASS, "no other driver")

@@ -10,6 +10,7 @@ from qwenhost.facts.limits import (
     ConfiguredLimits,
     FileTable,
     LaterLimits,
+    LockedMemoryRefused,
     OpenFilesExhausted,
     ServiceLimits,
     ShellLimits,
@@ -26,14 +27,29 @@ def memlock(
     units: ServiceLimits | None,
     shell: ShellLimits | None,
     later: LaterLimits | None,
+    refused: LockedMemoryRefused | None,
     want: Expectations,
 ) -> Iterator[Judgement]:
     """Programs may pin as much memory as they need.
 
     NCCL and CUDA pin host buffers; with the login default of a few MiB they fail or go slow ways.
     """
-    yield from _limit("memlock", want, ours, units, shell)
-    yield from _overridden("memlock", want, later)
+    if refused is not None:
+        limit = refused.limit or (shell.values.get("memlock") if shell else None) or "not seen"
+        yield Judgement(
+            "host",
+            Verdict.WARN,
+            observed=f"memory could not be locked, limit {limit}",
+            expected="unlimited",
+            evidence=refused.line,
+            remedy=by_hand(
+                "Raise the limit of whatever starts the program: LimitMEMLOCK=infinity in its unit, --ulimit"
+                " memlock=-1 for a container, memlock unlimited in limits.d for logins and batch jobs."
+            ),
+        )
+    if refused is None or want.limits:
+        yield from _limit("memlock", want, ours, units, shell)
+        yield from _overridden("memlock", want, later)
 
 
 @check("host.nofile", remedy=TUNED)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from qwenhost.checks.declare import Judgement, check, note
 from qwenhost.checks.per_gpu import DRIVER_ANSWERS
+from qwenhost.facts.bars import UnassignedBars
 from qwenhost.facts.driver import DriverAnswer
 from qwenhost.facts.gpus import Gpu, Gpus
 from qwenhost.facts.kernel_log import KernelEvents
@@ -111,7 +112,9 @@ def _if_narrow(link: _Link, sku: Sku | None, virtual: bool) -> Verdict:
     """
     if sku and sku.pcie_width:
         return Verdict.NOTE if virtual else Verdict.FAIL
-    name, most = (link.gpu.name, link.gpu.width_max) if link.gpu else (None, None)
+    driver, bus = link.gpu, link.device
+    name = (driver and driver.name) or (bus and bus.name)
+    most = (driver and driver.width_max) or (bus and bus.width_max)
     if virtual or sku or (name and _DESKTOP in name) or not most or (link.width or 0) >= most:
         return Verdict.NOTE
     return Verdict.FAIL if name else Verdict.WARN
@@ -145,7 +148,7 @@ def link_speed(gpus: Gpus | None, pci: PciDevices | None, want: Expectations) ->
         if link.gpu and link.gpu.generation_current:
             yield _speed(link.subject, link.gpu, want, virtual)
         elif link.device and link.device.speed_current and link.device.speed_max:
-            yield _bus_speed(link.subject, link.device)
+            yield _bus_speed(link.subject, link.device, pci, want)
 
 
 def _speed(subject: str, gpu: Gpu, want: Expectations, virtual: bool) -> Judgement:
@@ -166,9 +169,14 @@ def _speed(subject: str, gpu: Gpu, want: Expectations, virtual: bool) -> Judgeme
     )
 
 
-def _bus_speed(subject: str, device: PciDevice) -> Judgement:
+def _bus_speed(subject: str, device: PciDevice, pci: PciDevices | None, want: Expectations) -> Judgement:
     now, best = device.speed_current or 0, device.speed_max or 0
     full = now >= best
+    above = pci.at(device.upstream) if pci else None
+    if above and above.speed_max and now == above.speed_max < best:
+        seen = f"{now:g} GT/s, all that the port above, {above.bus_id}, can do"
+        known = want.sku is not None and not (pci and pci.virtual)
+        return Judgement(subject, Verdict.WARN if known else Verdict.NOTE, seen, f"{best:g} GT/s")
     seen = f"{now:g} GT/s (generation {_GENERATIONS.get(now, '?')})" + ("" if full else ", load not seen")
     return Judgement(subject, Verdict.PASS if full else Verdict.NOTE, seen, f"{best:g} GT/s")
 
@@ -179,11 +187,21 @@ def _bus_speed(subject: str, device: PciDevice) -> Judgement:
         "Switch on decoding above 4 GiB and the largest MMIO window in the firmware setup (VM: too)."
     ),
 )
-def bars(gpus: Gpus | None, kernel: KernelEvents | None, answer: DriverAnswer | None) -> Iterator[Judgement]:
+def bars(
+    gpus: Gpus | None,
+    kernel: KernelEvents | None,
+    answer: DriverAnswer | None,
+    lacking: UnassignedBars | None,
+    pci: PciDevices | None,
+) -> Iterator[Judgement]:
     """The firmware gave each GPU the address space that it asks for.
 
     Without it the driver cannot start the GPU, or peers and network cards reach only a part of its memory.
     """
+    told = {event.bus_id for event in kernel.of("bar-invalid")} if kernel else set()
+    for where, number, line in _lacking(lacking, gpus, pci):
+        if where not in told:
+            yield Judgement(f"gpu {where}", Verdict.FAIL, f"BAR {number} has no address", "one", evidence=line)
     for event in kernel.of("bar-invalid") if kernel else ():
         yield Judgement(f"gpu {event.bus_id}", Verdict.FAIL, "a region is invalid", "valid", evidence=event.text)
     for gpu in gpus.answering if gpus else ():
@@ -193,6 +211,17 @@ def bars(gpus: Gpus | None, kernel: KernelEvents | None, answer: DriverAnswer | 
         refused = answer is not None and answer.state == "mismatch"
         told_by = "driver.versions-agree" if refused else "driver.present"
         yield Judgement("host", Verdict.UNKNOWN, "no GPU answered", consequence_of=told_by)
+
+
+def _lacking(
+    lacking: UnassignedBars | None, gpus: Gpus | None, pci: PciDevices | None
+) -> Iterator[tuple[str, int, str]]:
+    """Yield the windows that GPUs lack: of one that reports its BAR1 the kernel's first words are history."""
+    well = {gpu.bus_id for gpu in gpus.answering if gpu.bar1_total_mib} if gpus else set()
+    others = {device.bus_id for device in pci.devices if not device.is_gpu} if pci else set()
+    for line in lacking.lines if lacking else ():
+        if line[0] not in well | others:
+            yield line
 
 
 def _bar1(gpu: Gpu, bar1_mib: int, memory_mib: int) -> Judgement:

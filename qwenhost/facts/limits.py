@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 from qwenhost.facts.kernel_lines import KERNEL_LOG, kernel_log
 from qwenhost.facts.keyed import listing
+from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import parses
 from qwenhost.facts.vllm import UNITS, shown_units
+from qwenhost.facts.vllm_lines import lines_of_last_starts
+from qwenhost.facts.vllm_log import JOURNAL
 from qwenhost.records.bundle import Capture, Status
 from qwenhost.records.errors import Unparsable
 from qwenhost.records.source import file, recorded, tree
@@ -21,6 +24,13 @@ LATER = tree("limits-files", ANCHOR, "/etc/security/limits.d/*.conf")
 SHELL = recorded("ulimit", looks_like=r"^(?:open files|max locked memory)\b.*\(")
 
 EXHAUSTED = recorded("open-files-log", looks_like=r"^.*(?:\[Errno 24\]|: Too many open files)")
+
+UNPINNED = recorded(
+    "locked-memory-log",
+    looks_like=r"^.*(?:set max locked memory \(ulimit -l\)"
+    r"|ibv_(?:reg_mr|create_cq|create_qp|alloc_pd)[^\n]{0,200}failed[^\n]{0,40}Cannot allocate memory)",
+)
+"""Said by UCX and NCCL when an HCA may not lock the memory that it shall reach."""
 
 FULL = recorded("file-table-log", looks_like=r"^.*VFS: file-max limit \d+ reached")
 
@@ -126,6 +136,34 @@ def exhausted(capture: Capture) -> OpenFilesExhausted:
     if not found:
         raise Unparsable("no such error in it")
     return OpenFilesExhausted(found[0].strip())
+
+
+@dataclass(frozen=True)
+class LockedMemoryRefused:
+    """A program could not lock memory; `line` is how it said so, `limit` the KiB that it had, where it tells."""
+
+    line: str
+    limit: str = ""
+
+
+@parses(UNPINNED)
+def refused(capture: Capture) -> LockedMemoryRefused:
+    """Parse a program's log."""
+    return _refused(plain(capture.text))
+
+
+@parses(JOURNAL, trust=1)
+def refused_to_service(capture: Capture) -> LockedMemoryRefused:
+    """Parse the last start of each vLLM service."""
+    return _refused(lines_of_last_starts(capture.text))
+
+
+def _refused(text: str) -> LockedMemoryRefused:
+    found = re.search(UNPINNED.looks_like + ".*", text, re.MULTILINE)
+    if not found:
+        raise Unparsable("no such error in it")
+    limit = re.search(r"current: (\w+)", found[0])
+    return LockedMemoryRefused(found[0].strip(), limit[1] if limit else "")
 
 
 @dataclass(frozen=True)

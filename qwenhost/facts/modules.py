@@ -15,7 +15,8 @@ MODULES = file("modules", "/proc/modules", looks_like=r"^\w+ \d+ -?\d+ \S+ (?:Li
 
 LSMOD = recorded(
     "lsmod",
-    looks_like=r"^Module\s+Size\s+Used by|^(?:nvidia|nvidia_uvm|nv_peer_mem|ib_core|mlx5_\w+)\s+\d{4,}\s+-?\d+",
+    looks_like=r"^Module\s+Size\s+Used by"
+    r"|^(?:nvidia|nouveau|nvidia_uvm|nv_peer_mem|ib_core|mlx5_\w+)\s+\d{4,}\s+-?\d+",
 )
 
 

@@ -32,8 +32,12 @@ FILES = replace(
 
 _NAME = r"(?:NCCL|GLOO|CUDA|NVIDIA)_[A-Z0-9_]+"
 
-SHELL = recorded("nccl-environment", looks_like=rf"^\s*(?:export |declare -x |Environment=|- )?\"?{_NAME}=\S")
-"""`env`, a unit, a shell script, /etc/nccl.conf or a list of variables in a compose file."""
+SHELL = recorded(
+    "nccl-environment",
+    looks_like=rf"^\s*(?:export |declare -x |Environment=|- )?\"?{_NAME}=\S"
+    rf"|^\s*(?:- )?\"?{_NAME}\"?: *[\"']?\w|^\s*-? ?name: [\"']?{_NAME}[\"']?\s*\n\s+value: ",
+)
+"""`env`, a unit, a shell script, /etc/nccl.conf or variables in a compose file or a pod."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,8 @@ def settings_in_files(capture: Capture) -> NcclSettings:
 @parses(SHELL, trust=1)
 def settings_in_shell(capture: Capture) -> NcclSettings:
     """Parse text that assigns variables, in whatever syntax."""
-    found = tuple(_assigned(plain(capture.text), ""))
+    text = plain(capture.text)
+    found = (*_assigned(text, ""), *_mapped(text))
     if not found:
         raise Unparsable("no variable in it")
     return NcclSettings(found)
@@ -96,6 +101,18 @@ def _assigned(text: str, where: str) -> Iterator[Setting]:
         yield Setting(
             found[1], next((value for value in found.groups()[1:] if value), ""), where, found[0].strip()
         )
+
+
+_MAPPED = re.compile(
+    rf"^\s*(?:-? ?name: [\"']?({_NAME})[\"']?\s*\n\s+value|(?:- )?\"?({_NAME})\"?): *[\"']?([^\"'\s,#]+)",
+    re.MULTILINE,
+)
+"""YAML and JSON: a key with its value, or a pod's pairs of name and value."""
+
+
+def _mapped(text: str) -> Iterator[Setting]:
+    for found in _MAPPED.finditer(text):
+        yield Setting(found[1] or found[2], found[3], line=" ".join(found[0].split()))
 
 
 _TOLD = re.compile(rf"NCCL INFO ({_NAME}) set (?:by environment )?to (.+?)\.?\s*$", re.MULTILINE)

@@ -181,7 +181,7 @@ def test_secure_boot_blocks_until_a_key_of_the_host_is_known(
 @pytest.mark.parametrize(("off", "kind"), [("blacklist nouveau", "reboot"), ("", "hand")])
 def test_nouveau_that_was_loaded_before_its_blacklist_waits_for_a_reboot(off: str, kind: str) -> None:
     gpu = PciDevice(bus_id="0000:07:00.0", vendor="10de", device="20b2", class_code="0302", driver="nouveau")
-    found = list(nouveau(PciDevices((gpu,), complete=True), None, None, DriverFiles("ubuntu-24.04", off)))
+    found = list(nouveau(PciDevices((gpu,), complete=True), None, None, DriverFiles("ubuntu-24.04", off), None))
     assert [(j.verdict, (j.remedy or BY_HAND).kind) for j in found] == [(Verdict.FAIL, kind)]
 
 

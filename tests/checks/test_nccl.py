@@ -83,7 +83,7 @@ WARNINGS = [
     ("Cuda failure 217 'peer access is not supported between these two devices'", "warn"),
     ("Bootstrap : no socket interface found", "warn"),
     ("socketPollConnect: connect returned No route to host, exceeded error retry count (35)", "warn"),
-    ("Call to ibv_create_qp failed with error Cannot allocate memory errno 12", "warn"),
+    ("Call to ibv_create_qp failed with error Cannot allocate memory errno 12", "note"),
     ("Call to ibv_reg_mr failed with error Bad address", "warn"),
     ("NET/IB : Got completion from peer 10.0.0.2<40112> with status=12 opcode=0 len=0 vendor err 129", "warn"),
     ("Could not open XML topology file /opt/topo.xml : No such file or directory", "warn"),

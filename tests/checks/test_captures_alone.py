@@ -1,0 +1,103 @@
+"""One small capture of a host that is not known otherwise: what it shows is told, whatever else is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from qwenhost.checks.engine import examine
+from qwenhost.expectations.skus import skus
+from qwenhost.records.bundle import Bundle, Capture
+from qwenhost.records.desired import Expectations
+from tests.checks.conftest import added
+
+Verdicts = Callable[..., dict[str, str]]
+
+NOTHING = Bundle("host", ())
+
+POWERED = "4c:00.0 3D controller: NVIDIA Corporation GA100 [A100 PCIe 80GB] (rev a1)\n"
+LINK = "\t\tLnkCap:\tPort #0, Speed 16GT/s, Width x16\n\t\tLnkSta:\tSpeed {}GT/s, Width x{}\n"
+PORT = (
+    "4b:00.0 PCI bridge: Broadcom PEX 8796 (rev b0)\n\tBus: primary=4a, secondary=4c, subordinate=4c\n"
+    "\t\tLnkCap:\tPort #1, Speed 8GT/s, Width x16\n\t\tLnkSta:\tSpeed 8GT/s, Width x16\n"
+)
+DESKTOP = POWERED.replace("GA100 [A100 PCIe 80GB]", "GA102 [GeForce RTX 3090]")
+ADDRESSES = "\tRegion 1: Memory at {} (64-bit, prefetchable)\n"
+
+NO_SPACE = "[    1.5] pci 0000:4c:00.0: BAR {}: no space for [mem size {} 64bit pref]\n"
+NEWER = "[    1.5] pci 0000:4c:00.0: BAR 1 [mem size 0x2000000000 64bit pref]: {}\n"
+HUGE, SMALL = "0x2000000000", "0x00200000"
+
+UNLOCKED = (
+    "n1:9:10 [3] misc/ibvwrap.cc:278 NCCL WARN Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory\n"
+)
+UCX = "[17.1] [n1:9 :0] ib_md.c:379 UCX ERROR ibv_reg_mr(address=0x7f1) failed: Cannot allocate memory"
+ADVISED = f"{UCX} : Please set max locked memory (ulimit -l) to 'unlimited' (current: 64 kbytes)\n"
+
+ALONE = [
+    ("lspci", POWERED + LINK.format(16, 8), "pcie.link-width", "fail"),
+    ("lspci", DESKTOP + LINK.format(16, 8), "pcie.link-width", "note"),
+    ("lspci", POWERED + LINK.format(16, 16), "pcie.link-width", None),
+    ("lspci", POWERED + ADDRESSES.format("<unassigned>"), "pcie.bars", "fail"),
+    ("lspci", POWERED + ADDRESSES.format("28000000000"), "pcie.bars", "unknown"),
+    ("dmesg", NO_SPACE.format(1, HUGE), "pcie.bars", "fail"),
+    ("dmesg", NO_SPACE.format(1, SMALL), "pcie.bars", "unknown"),
+    ("dmesg", NO_SPACE.format(7, HUGE), "pcie.bars", "unknown"),
+    ("dmesg", NEWER.format("can't assign; no space"), "pcie.bars", "fail"),
+    (
+        "dmesg",
+        NEWER.format("failed to assign")
+        + "[    1.6] pci 0000:4c:00.0: BAR 1 [mem 0x20000000000-0x21fffffffff 64bit pref]: assigned\n",
+        "pcie.bars",
+        "unknown",
+    ),
+    (
+        "lsmod",
+        "Module                  Size  Used by\nnouveau              2306048  0\n",
+        "driver.nouveau",
+        "fail",
+    ),
+    ("lsmod", "Module                  Size  Used by\nnouveau  1 0\nnvidia  1 0\n", "driver.nouveau", "unknown"),
+    (
+        "module-log",
+        "modprobe: FATAL: Module nvidia not found in directory /lib/modules/6.8.0-60-generic\n",
+        "driver.module-for-kernel",
+        "fail",
+    ),
+    ("locked-memory-log", UNLOCKED, "host.memlock", "warn"),
+    ("locked-memory-log", ADVISED, "host.memlock", "warn"),
+    ("nccl-environment", 'environment:\n  NCCL_P2P_DISABLE: "1"\n', "nccl.environment", "warn"),
+    ("nccl-environment", '- name: NCCL_P2P_DISABLE\n  value: "1"\n', "nccl.environment", "warn"),
+    ("nccl-environment", '- name: NCCL_P2P_DISABLE\n  value: "0"\n', "nccl.environment", "unknown"),
+]
+
+
+@pytest.mark.parametrize(("source", "text", "check", "verdict"), ALONE)
+def test_a_capture_alone(source: str, text: str, check: str, verdict: str | None, verdicts: Verdicts) -> None:
+    assert verdicts(added(NOTHING, source, text), Expectations()).get(check) == verdict
+
+
+def test_a_bar_that_the_driver_reports_is_there(verdicts: Verdicts) -> None:
+    sizes = "    {} Memory Usage\n        Total : 131072 MiB\n"
+    query = f"GPU 00000000:4C:00.0\n{sizes.format('FB')}{sizes.format('BAR1')}"
+    bundle = added(added(NOTHING, "dmesg", NO_SPACE.format(1, HUGE)), "nvidia-smi-q", query)
+    assert "pcie.bars" not in verdicts(bundle, Expectations())
+
+
+def test_a_slow_port_above_a_gpu_counts_without_load() -> None:
+    """The link cannot be faster under load than the port above it."""
+    board = Expectations(sku=skus()["a100-80gb-pcie"])
+    slow = Bundle("host", (Capture("lspci", "ok", PORT + POWERED + LINK.format(8, 16)),))
+    found = {f.check: f for f in examine(slow, board)}["pcie.link-speed"]
+    assert (found.verdict.value, "0000:4b:00.0" in found.observed) == ("warn", True)
+    idle = Bundle(
+        "host", (Capture("lspci", "ok", PORT.replace("8GT", "16GT") + POWERED + LINK.format("2.5", 16)),)
+    )
+    assert {f.check: f.verdict.value for f in examine(idle, board)}["pcie.link-speed"] == "note"
+
+
+def test_locked_memory_is_told_once(verdicts: Verdicts) -> None:
+    both = added(added(NOTHING, "nccl-log", UNLOCKED), "locked-memory-log", UNLOCKED)
+    found = verdicts(both, Expectations())
+    assert (found["host.memlock"], found["nccl.environment"]) == ("warn", "note")
