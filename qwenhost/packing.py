@@ -85,8 +85,8 @@ def _named_in(words: set[str], module: str) -> str:
 
 
 def _first_line(statement: ast.stmt) -> int:
-    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
-    return min(part.lineno for part in (statement, *decorators))
+    parts: list[ast.stmt | ast.expr] = [statement, *getattr(statement, "decorator_list", [])]
+    return min(part.lineno for part in parts)
 
 
 def _defined(statement: ast.stmt) -> set[str]:
