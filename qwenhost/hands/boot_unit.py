@@ -60,7 +60,7 @@ def _told(service: str, state: list[str]) -> list[str]:
 
 def _install(check: bool) -> dict[str, Any]:
     """Put the archive that runs now to where the unit looks for it."""
-    archive = getattr(__loader__, "archive", None)
+    archive = getattr(own_files.__loader__, "archive", None)
     if archive is None:
         raise Refused("only the packed program installs itself")
     with open(archive, "rb") as file:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import Thread
 from typing import Any
@@ -35,6 +36,7 @@ __all__ = [
     "examine_recorded",
     "expectations_of",
     "expectations_on",
+    "get_ready",
     "role_settings",
     "sources_of",
 ]
@@ -45,17 +47,24 @@ PROFILE = "qwenhost_profile"
 def examine_here(profile: str = "", trials: bool = False) -> HostReport:
     """Examine this host; nothing is declared for it but a profile, if one is named."""
     declared = _declared(None, "this host", profile)
-    ready = Thread(target=_get_ready)
-    ready.start()
-    bundle = local.fetch(sources_of(declared))
-    ready.join()
+    with _getting_ready():
+        bundle = local.fetch(sources_of(declared))
     return examine_bundle(tried(bundle, local.try_out) if trials else bundle, declared)
 
 
-def _get_ready() -> None:
-    """Load what the judgement needs, while the host answers."""
+def get_ready() -> None:
+    """Load what the judgement of any host needs."""
     checks()
     skus()
+
+
+@contextmanager
+def _getting_ready() -> Iterator[None]:
+    """Do so while hosts answer."""
+    ready = Thread(target=get_ready)
+    ready.start()
+    yield
+    ready.join()
 
 
 def examine_recorded(path: str, host: Host | None, profile: str = "") -> HostReport:
@@ -64,13 +73,21 @@ def examine_recorded(path: str, host: Host | None, profile: str = "") -> HostRep
     return examine_bundle(recorded.read(path), declared)
 
 
-def examine_hosts(hosts: Sequence[Host], trials: bool = False) -> tuple[HostReport, ...]:
+def examine_hosts(
+    hosts: Sequence[Host], trials: bool = False, known: Mapping[str, Bundle] | None = None
+) -> tuple[HostReport, ...]:
     """Examine hosts at the same time; one that cannot be reached has a report that says so.
 
+    `known`: bundles by host name, of hosts that need not be asked.
     Raises QwenhostError before any host is contacted when a declaration is wrong.
     """
     declared = {host.name: _declared(host, host.name) for host in hosts}
-    answers = tuple(fleet.fetch_all(hosts, lambda host: _fetch(host, sources_of(declared[host.name]), trials)))
+
+    def bundle_of(host: Host) -> Bundle:
+        return (known or {}).get(host.name) or _fetch(host, sources_of(declared[host.name]), trials)
+
+    with _getting_ready():
+        answers = tuple(fleet.fetch_all(hosts, bundle_of))
     alike = peers_of([answer.bundle for answer in answers if answer.bundle])
     report = _report if len(hosts) == 1 else _report_at_any_rate
     return tuple(report(answer, declared[answer.host.name], alike) for answer in answers)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import sysconfig
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from qwenhost.records.bundle import Bundle
 from qwenhost.records.finding import Change
 from qwenhost.records.task_event import TaskEvent, TaskKind
+from qwenhost.workflows import handed
 from qwenhost.workflows.content import content_dir
 from qwenhost.workflows.passwords import password_files
 from qwenhost.workflows.runner_folder import forget_environment, runner_folder
@@ -47,6 +49,8 @@ class PlaybookRun:
     recap: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Ansible's own, per count and host; empty where it ended before it."""
     status: str = ""
+    bundles: dict[str, Bundle] = field(default_factory=dict)
+    """What it took from a host at last, where it came to its end there."""
     diff: str = ""
     """What Ansible told of a task's differences, just before its result."""
 
@@ -72,13 +76,17 @@ class PlaybookRun:
 
 @dataclass(frozen=True)
 class PlaybookOptions:
-    """How to run: `check` previews, `diff` shows contents, `limit` is an Ansible host pattern."""
+    """How to run: `check` previews, `diff` shows contents, `limit` is an Ansible host pattern.
+
+    `bundles`: of hosts that need not be asked before the first change.
+    """
 
     inventory: Path
     limit: str = ""
     check: bool = False
     diff: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
+    bundles: Sequence[Bundle] = ()
 
 
 def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> PlaybookRun:
@@ -92,7 +100,7 @@ def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> Play
     run = PlaybookRun()
     content = content_dir()
     with runner_folder() as folder, own_signal_handlers():
-        tied = Tied(PROGRAM, _path(), folder)
+        tied, bundles = Tied(PROGRAM, _path(), folder), folder / "bundles"
         result = ansible_runner.run(
             private_data_dir=str(folder),
             project_dir=str(content),
@@ -101,7 +109,7 @@ def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> Play
             limit=options.limit or None,
             cmdline=" ".join(_flags(options)) or None,
             extravars=dict(options.extra),
-            envvars=_environment(content, folder, tied),
+            envvars={**_environment(content, folder, tied), **handed.give(bundles, options.bundles)},
             cancel_callback=tied.canceled_by(signal_handler()),
             settings={"pexpect_timeout": 0.5},  # how soon Ctrl-C is noticed
             quiet=True,
@@ -109,6 +117,8 @@ def run_playbook(name: str, options: PlaybookOptions, observe: Observer) -> Play
             status_handler=forget_environment,
         )
         run.status = str(result.status)
+        ended = (host for host in run.recap.get("processed", ()) if not run.broken(host))
+        run.bundles = {bundle.host: bundle for bundle in handed.taken(bundles, ended)}
     if tied.interrupted:
         raise KeyboardInterrupt
     return run

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from qwenhost.plan import make_plan
+from qwenhost.records.bundle import Bundle
 from qwenhost.records.finding import Change, Finding, HostReport, Remedy, Verdict
 from qwenhost.records.host import Host
 from qwenhost.records.plan import REBOOT, Consent, Plan
@@ -18,6 +21,9 @@ from qwenhost.workflows.playbook import Observer, PlaybookOptions, PlaybookRun, 
 
 PLAYBOOK_FINDING = "provision.playbook"
 """Check id under which a role's failure stands in the report."""
+
+FRESH_SECONDS = 60
+"""How long an answer may wait for somebody's consent, and for hosts before, to be still what a host is."""
 
 MAY_REBOOT = "qwenhost_reboot"
 FORCED = "qwenhost_force"
@@ -53,6 +59,8 @@ class Survey:
     reports: Mapping[str, HostReport]
     plans: Mapping[str, Plan]
     consents: Mapping[str, Consent]
+    at: float = -math.inf
+    """When the hosts had answered, in seconds of the monotonic clock."""
 
     @property
     def to_change(self) -> tuple[str, ...]:
@@ -64,6 +72,11 @@ class Survey:
         """Those of them that will be rebooted for what is known now."""
         return tuple(name for name in self.to_change if REBOOT in self._acts(name))
 
+    def bundles(self, names: Iterable[str]) -> tuple[Bundle, ...]:
+        """Return what hosts answered, while it may be taken for what they are."""
+        fresh = time.monotonic() - self.at < FRESH_SECONDS
+        return tuple(bundle for name in names if (bundle := self.reports[name].bundle) and fresh)
+
     def _acts(self, name: str) -> tuple[str, ...]:
         return () if self.reports[name].error else self.plans[name].acts(self.consents[name])
 
@@ -72,7 +85,8 @@ def survey(hosts: Sequence[Host], options: ProvisionOptions) -> Survey:
     """Examine all hosts over SSH, in parallel, and plan; one that cannot be reached stays in, with its error."""
     reports = {report.host: report for report in examine_hosts(hosts)}
     plans = {name: make_plan(report.findings) for name, report in reports.items()}
-    return Survey(tuple(hosts), reports, plans, {host.name: options.consent(host) for host in hosts})
+    consents = {host.name: options.consent(host) for host in hosts}
+    return Survey(tuple(hosts), reports, plans, consents, time.monotonic())
 
 
 @dataclass(frozen=True)
@@ -94,23 +108,29 @@ def provision(before: Survey, options: ProvisionOptions, observe: Observer) -> P
     for batch in batches(before.to_change, options.serial):
         if len(failed) > options.max_fail:
             break
-        run = run_playbook("provision", _playbook_options(options, batch), observe)
+        run = run_playbook("provision", _playbook_options(options, batch, before.bundles(batch)), observe)
         runs |= dict.fromkeys(batch, run)
         failed += [name for name in batch if run.broken(name)]
     left = tuple(name for name in before.to_change if name not in runs)
-    after = _examined([host for host in before.hosts if host.name in runs], before, options)
+    after = _examined([host for host in before.hosts if host.name in runs], before, runs, options)
     reports = {name: _told(after[name], run, options) for name, run in runs.items()}
     stopped = {name: _not_begun(before.reports[name], failed) for name in left}
     return Provisioned(tuple({**before.reports, **reports, **stopped}.values()), tuple(failed), left)
 
 
-def _examined(hosts: Sequence[Host], before: Survey, options: ProvisionOptions) -> Mapping[str, HostReport]:
+def _examined(
+    hosts: Sequence[Host], before: Survey, runs: Mapping[str, PlaybookRun], options: ProvisionOptions
+) -> Mapping[str, HostReport]:
+    """Judge what the hosts were when their runs ended; one whose run broke off is asked what it is now."""
     if options.check or not hosts:
         return before.reports
-    return {report.host: report for report in examine_hosts(hosts)}
+    known = {name: run.bundles[name] for name, run in runs.items() if name in run.bundles}
+    return {report.host: report for report in examine_hosts(hosts, known=known)}
 
 
-def _playbook_options(options: ProvisionOptions, names: Sequence[str]) -> PlaybookOptions:
+def _playbook_options(
+    options: ProvisionOptions, names: Sequence[str], bundles: Sequence[Bundle]
+) -> PlaybookOptions:
     switches = {FORCED: options.force, MAY_REBOOT: options.reboot}
     return PlaybookOptions(
         inventory=options.inventory,
@@ -118,6 +138,7 @@ def _playbook_options(options: ProvisionOptions, names: Sequence[str]) -> Playbo
         check=options.check,
         diff=options.diff,
         extra={name: True for name, given in switches.items() if given},
+        bundles=bundles,
     )
 
 

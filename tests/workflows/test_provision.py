@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from qwenhost.records.bundle import Bundle
 from qwenhost.records.finding import Finding, HostReport, Verdict, by_reboot, by_role
 from qwenhost.records.host import Host
 from qwenhost.workflows import provision as workflow
@@ -27,21 +28,29 @@ def begun() -> list[PlaybookOptions]:
 
 @pytest.fixture
 def rolled(monkeypatch: pytest.MonkeyPatch, begun: list[PlaybookOptions]) -> Callable[..., Provisioned]:
+    def examined(hosts: Sequence[Host], known: Mapping[str, Bundle]) -> list[HostReport]:
+        return [HostReport(host.name, "", (), bundle=known.get(host.name)) for host in hosts]
+
     def roll(
         options: ProvisionOptions, failing: Iterable[str] = (), before: Sequence[Finding] = (DRIFT,)
     ) -> Provisioned:
         def play(name: str, how: PlaybookOptions, observe: object) -> PlaybookRun:
             begun.append(how)
             lost = {host: 1 for host in how.limit.split(",") if host in failing}
-            return PlaybookRun(failures=dict.fromkeys(lost, "Tune: no"), recap={"failures": lost, "ok": {"x": 1}})
+            ended = {host: Bundle(host, (), "after") for host in how.limit.split(",") if host not in failing}
+            return PlaybookRun(
+                failures=dict.fromkeys(lost, "Tune: no"), recap={"failures": lost, "ok": {"x": 1}}, bundles=ended
+            )
 
         found = tuple(before)
         monkeypatch.setattr(
-            workflow, "examine_hosts", lambda hosts: [HostReport(h.name, "", found) for h in hosts]
+            workflow,
+            "examine_hosts",
+            lambda hosts: [HostReport(h.name, "", found, bundle=Bundle(h.name, (), "before")) for h in hosts],
         )
         monkeypatch.setattr(workflow, "run_playbook", play)
         surveyed = survey([Host(name) for name in NAMES], options)
-        monkeypatch.setattr(workflow, "examine_hosts", lambda hosts: [HostReport(h.name, "", ()) for h in hosts])
+        monkeypatch.setattr(workflow, "examine_hosts", examined)
         return provision(surveyed, options, lambda event: None)
 
     return roll
@@ -99,3 +108,20 @@ def test_hosts_that_wait_for_a_reboot_are_begun_only_where_it_is_allowed(
 @pytest.mark.parametrize(("declared", "allowed"), [(True, True), ("yes", True), ("false", False), (None, False)])
 def test_an_inventory_may_allow_the_reboot_of_its_hosts(declared: object, allowed: bool) -> None:
     assert OPTIONS.consent(Host("a", variables={"qwenhost_reboot": declared})).reboot is allowed
+
+
+def test_the_play_is_given_the_survey_and_what_it_took_last_is_reported(
+    rolled: Callable[..., Provisioned], begun: list[PlaybookOptions]
+) -> None:
+    done = rolled(OPTIONS, failing="b")
+    assert [(bundle.host, bundle.captured_at) for bundle in begun[0].bundles] == [(n, "before") for n in NAMES]
+    taken = {report.host: report.bundle.captured_at for report in done.reports if report.bundle}
+    assert taken == {"a": "after", "c": "after", "d": "after"}, "b broke off: it is asked again"
+
+
+def test_a_survey_that_waited_long_is_not_given(
+    rolled: Callable[..., Provisioned], begun: list[PlaybookOptions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflow, "FRESH_SECONDS", 0)
+    rolled(OPTIONS)
+    assert begun[0].bundles == ()

@@ -9,13 +9,18 @@ from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.declaration import declared_of
 from qwenhost.ansible.shipping import run_zipapp
+from qwenhost.expectations.declared import Declared
 from qwenhost.plan import make_plan
+from qwenhost.records.bundle import Bundle
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding, HostReport, Verdict
 from qwenhost.records.plan import Consent, Plan
 from qwenhost.reports.json_report import host_part
 from qwenhost.transports.request import make_request, read_answer
-from qwenhost.workflows.doctor import examine_bundle, role_settings, sources_of
+from qwenhost.workflows import handed
+from qwenhost.workflows.doctor import examine_bundle, get_ready, role_settings, sources_of
+
+get_ready()  # loaded once, for the processes that Ansible forks, one for each task
 
 REQUIRED = {
     "nothing": (),
@@ -48,11 +53,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _examine(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         host = str(task_vars["inventory_hostname"])
         declared = declared_of(self._templar, task_vars)
-        request = make_request(host, sources_of(declared)).decode()
-        answer = run_zipapp(self, task_vars, "probe", request)
-        if answer["rc"] != 0:
-            raise QwenhostError(f"the probe ended with {answer['rc']}: {answer['stderr'].strip()[-200:]}")
-        bundle = read_answer(host, answer["stdout"].encode())
+        bundle = handed.receive(host) or self._probe(host, declared, task_vars)
         report = examine_bundle(bundle, declared)
         plan = make_plan(report.findings)
         return {
@@ -64,6 +65,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             **_waiting(plan, options["reboot"]),
             **_refusal(report, plan, options),
         }
+
+    def _probe(self, host: str, declared: Declared, task_vars: dict[str, Any]) -> Bundle:
+        request = make_request(host, sources_of(declared)).decode()
+        answer = run_zipapp(self, task_vars, "probe", request)
+        if answer["rc"] != 0:
+            raise QwenhostError(f"the probe ended with {answer['rc']}: {answer['stderr'].strip()[-200:]}")
+        bundle = read_answer(host, answer["stdout"].encode())
+        handed.note(bundle)
+        return bundle
 
 
 def _waiting(plan: Plan, reboot: bool) -> dict[str, Any]:
