@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Kind = Literal["command", "file", "digest", "tree", "nvml", "http", "trial"]
@@ -38,9 +38,7 @@ class Source:
 
     def request(self) -> dict[str, Any]:
         """Return the JSON form that the probe reads."""
-        fields = asdict(self)
-        del fields["looks_like"]
-        return fields
+        return {name: value for name, value in vars(self).items() if name != "looks_like"}
 
     @property
     def live(self) -> bool:
