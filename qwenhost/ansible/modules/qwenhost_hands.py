@@ -5,7 +5,7 @@ DOCUMENTATION = r"""
 module: qwenhost_hands
 short_description: Bring kernel settings, huge pages or a MIG layout of a GPU host into force
 description:
-  - Sends a small archive over Ansible's own connection, runs one act of it with the host's Python, removes it.
+  - Sends a small archive over Ansible's own connection, where the host's Python runs one act of it from memory.
   - Every act compares first, changes only what differs and reads back what it changed.
   - Supports check mode and diff mode.
 options:
@@ -14,7 +14,7 @@ options:
       - V(sysctl) sets kernel settings in the running kernel.
       - V(thp) sets the mode of transparent huge pages.
       - V(hugepages) sizes pools of huge pages, of the host or of a NUMA node.
-      - V(tuning) does these in one act, and has GRUB give the kernel arguments at the next boot.
+      - V(tuning) does these in one act, and writes what the next boot needs for them.
       - V(driver) installs the GPU driver's packages in one transaction, holds them, has the module built.
       - V(driver-look) tells whether a source has the driver, and changes nothing.
       - V(mig) sets the MIG mode of GPUs and creates their instances.
@@ -49,7 +49,9 @@ options:
       - "V(thp): C(mode), one of always, madvise and never."
       - "V(hugepages): C(pools), a list of C(node) (-1 for the whole host), C(size_kib) and C(pages)."
       - "V(tuning): the requests of V(sysctl), V(thp) and V(hugepages) by these names; C(kernel-args) with
-        C(args), a list of words; C(module-options) with C(options); C(governor), C(swap), C(shm)."
+        C(args), a list of words; C(module-options) with C(options); C(governor), C(swap), C(shm);
+        C(files) with C(files), a map of paths to texts (empty: the file goes); C(boot-unit) with C(service) and
+        its C(files)."
       - "V(driver) and V(driver-look): C(version), C(packages), C(kernels), a list of C(release) and C(headers);
         C(source) with C(uri) and one of C(key), C(key_url) and C(trusted)."
       - "V(mig): C(layout), a list of C(gpu), C(mig) and C(instances); C(timeout_seconds)."
