@@ -18,6 +18,17 @@ WORK = [
 ]
 
 
+def played(playbook: Path, hosts: str, *switches: str) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("ansible-playbook")
+    return subprocess.run(
+        [program, "-i", hosts, "-c", "local", *switches, playbook],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+        check=False,
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("max_fail", "done"), [(0, ["h2"]), (1, ["h2", "h4"])])
 def test_no_batch_works_when_more_hosts_have_failed_than_may(
@@ -28,14 +39,14 @@ def test_no_batch_works_when_more_hosts_have_failed_than_may(
     play["tasks"][1:] = WORK
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     switches = ["-e", "qwenhost_serial=2", "-e", f"qwenhost_max_fail={max_fail}"]
-    program = Path(sys.executable).with_name("ansible-playbook")
-    ran = subprocess.run(
-        [program, "-i", "h1,h2,h3,h4,h5,h6,", "-c", "local", *switches, tmp_path / "play.yml"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-        check=False,
-    )
+    ran = played(tmp_path / "play.yml", "h1,h2,h3,h4,h5,h6,", *switches)
     assert ran.returncode == 2, ran.stdout + ran.stderr
     assert re.findall(r"done by (h\d)", ran.stdout) == done
     assert "not begun, for these failed before: " in ran.stdout
+
+
+@pytest.mark.slow
+def test_tags_do_not_end_in_a_run_that_does_nothing() -> None:
+    ran = played(ROOT / "playbooks/provision.yml", "h1,", "--tags", "host_tuning")
+    assert ran.returncode == 2, ran.stdout + ran.stderr
+    assert "no tags here: run playbooks/tune.yml" in ran.stdout
