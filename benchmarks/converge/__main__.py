@@ -27,7 +27,9 @@ THP = "/sys/kernel/mm/transparent_hugepage/enabled"
 FILES = (
     "/etc/sysctl.d/90-* /etc/security/limits.d/90-* /etc/tmpfiles.d/baseline.conf /etc/tmpfiles.d/qwenhost-*"
     " /etc/qwenhost /var/lib/qwenhost /usr/local/lib/qwenhost"
+    " /etc/systemd/system/qwenhost-* /etc/systemd/system/*.wants/qwenhost-*"
 )
+UNIT = "qwenhost-tuning"
 
 
 def main() -> None:
@@ -66,7 +68,13 @@ def _reset(host: LabHost) -> str:
     *lines, mode = said.splitlines()
     values = (line.split(" = ", 1) for line in lines)
     live = [f"sysctl -qw {key}='{value}'" for key, value in values]
-    return "\n".join([f"rm -rf {FILES}", *live, f"echo {mode.split('[')[-1].split(']')[0]} > {THP}"])
+    return "\n".join(
+        [
+            f"systemctl -q stop {UNIT} 2> /dev/null; rm -rf {FILES}; systemctl daemon-reload",
+            *live,
+            f"echo {mode.split('[')[-1].split(']')[0]} > {THP}",
+        ]
+    )
 
 
 def _cost(way: Way) -> tuple[float, float]:
