@@ -7,15 +7,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import paramiko
 import pytest
 
 from qwenhost.records.errors import HostUnreachable
+from qwenhost.records.host import LOCAL, Host
 from qwenhost.records.source import command, file
 from qwenhost.transports import fleet, piped, ssh
 from qwenhost.transports.ssh_errors import cannot_run
+from qwenhost.transports.ssh_options import read_options
 
 from .conftest import ADDRESS, Server
 
@@ -162,3 +165,31 @@ def test_one_host_does_not_end_the_others(server: Server) -> None:
     assert [answer.host.name for answer in answers] == ["lab1", "lab2", "lab3"]
     assert [answer.bundle is not None for answer in answers] == [True, False, True]
     assert "refuses" in str(answers[1].error)
+
+
+def test_a_host_that_is_this_one_is_reached_without_ssh() -> None:
+    here = Host("here", connection=LOCAL, address="192.0.2.1", port=9)
+    assert ssh.fetch(here, SOURCES).of("kernel")[0].status == "ok"
+    with pytest.raises(HostUnreachable, match="here: /no/python is not there"):
+        ssh.fetch(replace(here, python="/no/python"), SOURCES)
+
+
+def test_an_openssh_configuration_file_counts(server: Server, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host far\n  HostName {ADDRESS}\n  Port {server.port}\n  User {server.host().user}\n")
+    far = server.host(address="far", port=None, user="", ssh_args=f"-F {config}")
+    assert ssh.fetch(far, SOURCES).of("kernel")
+
+
+@pytest.mark.parametrize(
+    ("jump", "told"),
+    [
+        ("ops@[2001:db8::1]:2222", ("ops", "2001:db8::1", 2222)),
+        ("ssh://gate.example.net/", (None, "gate.example.net", None)),
+        ("gate", (None, "gate", None)),
+    ],
+)
+def test_forms_of_jump_hosts(server: Server, jump: str, told: tuple[str | None, str, int | None]) -> None:
+    options = read_options(server.host(ssh_args=f"-J {jump}"))
+    first = options.to_jump_host(options.jumps[0], ())
+    assert (first.user, first.address, first.port) == told
