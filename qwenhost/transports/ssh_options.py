@@ -63,7 +63,7 @@ def read_options(host: Host) -> SshOptions:
     )
 
 
-JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?(?P<address>\[[^\]\s]+\]|[^:\s\[\]]+)(?::(?P<port>.*?))?/?")
+JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@\s]+)@)?(?P<address>\[[^\]\s]+\]|[^:/\s\[\]]+)(?::(?P<port>.*?))?/?")
 """As OpenSSH has it: an IPv6 address stands in brackets."""
 
 
