@@ -66,7 +66,7 @@ def secure_boot(
         yield Judgement(HOST, Verdict.FAIL, "Secure Boot is on, no enrolled key of this host was seen", "enrolled")
     elif on is False:
         yield Judgement(HOST, Verdict.PASS, "Secure Boot is off")
-    elif kernel is not None:
+    elif kernel is not None and not kernel.cut:
         yield Judgement(HOST, Verdict.PASS, "no module was rejected")
 
 
@@ -212,5 +212,7 @@ def nouveau(
     elif not held and modules and "nouveau" in modules.names and "nvidia" not in modules.names:
         verdict = Verdict.NOTE if _loaded(answer) else Verdict.FAIL
         yield Judgement(HOST, verdict, "nouveau is loaded, the nvidia module is not", "nvidia", remedy=remedy)
-    elif not held and (kernel is not None or (pci and any(device.driver for device in pci.gpus))):
+    elif not held and (
+        (kernel is not None and not kernel.cut) or (pci and any(device.driver for device in pci.gpus))
+    ):
         yield Judgement(HOST, Verdict.PASS, "no other driver")

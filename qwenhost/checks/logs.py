@@ -14,7 +14,9 @@ def when(first: str, last: str) -> str:
 
 
 def nothing(observed: str, *, cut: bool) -> Judgement:
-    """Nothing of the kind stands in the log; of a log that was cut, nobody knows."""
+    """Nothing of the kind stands in the log; of a log that is not whole, nobody knows."""
     if cut:
-        return Judgement("host", Verdict.UNKNOWN, f"{observed} in what was read: the log was cut", "the whole log")
+        return Judgement(
+            "host", Verdict.UNKNOWN, f"{observed} in what was read: the log is not whole", "the whole log"
+        )
     return Judgement("host", Verdict.PASS, observed)

@@ -67,6 +67,11 @@ _STAMP = re.compile(
     r"\s*(?:\S+ kernel: ?)?(?:\[\s*\d+\.\d+\]\s?)?"
 )
 
+WHOLE_LINES = 100
+"""A host's log is longer, or begins with its boot."""
+
+_ONE_SUBJECT = re.compile(r"NVRM|nvidia|Xid|mlx5", re.IGNORECASE)
+
 _BOOT = re.compile(r"^Linux version \d|^-- (?:Boot \w+|Reboot) --")
 """A new boot: what was said before it no longer holds."""
 
@@ -144,6 +149,14 @@ def kernel_log(capture: Capture) -> KernelLog:
     if not KERNEL_LOG.recognises(text):
         raise Unparsable("no kernel log line in it")
     return KernelLog(_from_json(text) if text.lstrip().startswith("{") else text, capture.truncated)
+
+
+def is_excerpt(text: str) -> bool:
+    """Tell whether a log that was sent is only what somebody picked out of it: it shows no absence."""
+    if "Linux version " in text:
+        return False
+    lines = [line for line in text.splitlines() if line.strip()]
+    return len(lines) < WHOLE_LINES or all(map(_ONE_SUBJECT.search, lines))
 
 
 def _from_json(text: str) -> str:

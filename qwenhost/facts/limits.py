@@ -180,8 +180,12 @@ class FileTable:
 
 @parses(KERNEL_LOG)
 def file_table(capture: Capture) -> FileTable:
-    """Search a kernel log; raises Unparsable when no line looks like one."""
-    return _fullness(message.text for message in kernel_log(capture).messages(("vfs: file-max limit",)))
+    """Search a kernel log; raises Unparsable when no line looks like one, or what was read shows no absence."""
+    log = kernel_log(capture)
+    table = _fullness(message.text for message in log.messages(("vfs: file-max limit",)))
+    if log.cut and table.full_at is None:
+        raise Unparsable("the log is not whole")
+    return table
 
 
 @parses(FULL, trust=1)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from qwenhost.facts.kernel_lines import KERNEL_LOG, is_excerpt
 from qwenhost.facts.reading import plain
 from qwenhost.facts.registry import sources
 from qwenhost.records.bundle import Bundle, Capture, from_json
@@ -137,7 +138,8 @@ def _without_zeros(text: str) -> str:
 
 def _capture(source: Source, text: str, origin: str, excerpt: Excerpt) -> Capture:
     code = 0 if source.kind == "command" else None
-    return Capture(source.name, "ok", text, exit_code=code, truncated=excerpt.cut, origin=origin)
+    cut = excerpt.cut or (source.name == KERNEL_LOG.name and is_excerpt(text))
+    return Capture(source.name, "ok", text, exit_code=code, truncated=cut, origin=origin)
 
 
 def _text(content: bytes) -> str:

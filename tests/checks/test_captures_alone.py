@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,8 @@ from qwenhost.checks.engine import examine
 from qwenhost.expectations.skus import skus
 from qwenhost.records.bundle import Bundle, Capture
 from qwenhost.records.desired import Expectations
+from qwenhost.records.finding import Verdict
+from qwenhost.transports.recorded import read
 from tests.checks.conftest import added
 
 Verdicts = Callable[..., dict[str, str]]
@@ -101,3 +104,27 @@ def test_locked_memory_is_told_once(verdicts: Verdicts) -> None:
     both = added(added(NOTHING, "nccl-log", UNLOCKED), "locked-memory-log", UNLOCKED)
     found = verdicts(both, Expectations())
     assert (found["host.memlock"], found["nccl.environment"]) == ("warn", "note")
+
+
+PICKED = "[    4.5] mlx5_core 0000:0c:00.0: firmware version: 20.31.1014\n"
+BOOTED = "[    0.0] Linux version 6.8.0-60-generic (buildd@host) #63-Ubuntu SMP\n"
+OTHERS = "".join(f"[{second:5}.5] systemd[1]: Started a service.\n" for second in range(100))
+
+
+@pytest.mark.parametrize(
+    ("sent", "whole"),
+    [
+        (PICKED, False),
+        (PICKED * 200, False),
+        (BOOTED + PICKED, True),
+        (OTHERS, True),
+    ],
+)
+def test_lines_picked_out_of_a_kernel_log_show_no_absence(sent: str, whole: bool, tmp_path: Path) -> None:
+    (tmp_path / "dmesg.txt").write_text(sent)
+    passed = {f.check for f in examine(read(str(tmp_path)), Expectations()) if f.verdict is Verdict.PASS}
+    absent = {
+        *("gpu.xid", "gpu.gsp", "host.oom", "host.hung-tasks", "host.machine-check", "host.file-max", "pcie.aer"),
+        *("nvlink.errors", "fabric.switch-errors", "driver.nouveau", "driver.secure-boot"),
+    }
+    assert passed & absent == (absent if whole else set())
