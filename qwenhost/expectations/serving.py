@@ -13,11 +13,14 @@ from qwenhost.expectations.proxy import read_proxy
 from qwenhost.expectations.reader import Reader
 from qwenhost.expectations.software import first_vllm_for_qwen35
 from qwenhost.expectations.upgrade import read_upgrade
-from qwenhost.expectations.vllm_options import PARALLEL, RESERVED, normal, with_options
+from qwenhost.expectations.vllm_options import OPEN_DOORS, PARALLEL, RESERVED, normal, with_options
 from qwenhost.records.desired import MigLayout, Serving, VllmInstance
 from qwenhost.records.versions import older
 
 KEY = "qwenhost_vllm"
+OFF = "0"
+"""Of a variable that vLLM reads as a number."""
+
 
 NEEDED = ("version", "model", "instances")
 KEYS = {*NEEDED, "package", "wheels", "index_url", "api_key_file", "environment", "upgrade", "proxy"}
@@ -87,7 +90,11 @@ def _key_file(value: Any) -> dict[str, str]:
 def _environment(reader: Reader, value: Any) -> Mapping[str, str]:
     key = f"{KEY}.environment"
     given = reader.mapping(key, value)
-    return {str(name): reader.text(f"{key}.{name}", item) for name, item in given.items()}
+    texts = {str(name): reader.text(f"{key}.{name}", item) for name, item in given.items()}
+    for name in OPEN_DOORS:
+        if texts.get(name, OFF) != OFF:
+            reader.refuse(f"{key}.{name}", OPEN_DOORS[name], "leave it out")
+    return texts
 
 
 def _model_name(reader: Reader, model: Mapping[Any, Any]) -> str:

@@ -15,12 +15,25 @@ SHUTDOWN_TIMEOUT_SECONDS = 30
 
 BASE_ENVIRONMENT: Mapping[str, str] = {
     "DO_NOT_TRACK": "1",
+    "GLOO_SOCKET_IFNAME": "lo",
     "HF_HUB_OFFLINE": "1",
+    "NCCL_SOCKET_IFNAME": "lo",
     "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_HOST_IP": "127.0.0.1",
     "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
     "VLLM_NO_USAGE_STATS": "1",
 }
-"""Nothing is fetched or reported while serving; redirects of media URLs lead into the host's own network."""
+"""Nothing is fetched or reported while serving; redirects of media URLs lead into the host's own network.
+
+The processes of an instance talk to each other on a dozen ports that ask for no key; without the three addresses
+vLLM 0.32 opens them on the address of the host's name, where the network reaches them.
+"""
+
+OPEN_DOORS: Mapping[str, str] = {
+    "VLLM_ALLOW_INSECURE_SERIALIZATION": "whoever reaches an internal port could run code",
+    "VLLM_SERVER_DEV_MODE": "anybody could put the model to sleep or run code in its workers, without a key",
+}
+"""Variables that an instance is never given -> why."""
 
 RESERVED = ("api-key", "config", "model", "port", "served-model-name")
 """Written from their own inventory variables; a key in the file would be readable by the service's user."""

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -205,6 +205,70 @@ def test_probe_waits_until_healthy(health: tuple[str, list[int]]) -> None:
     url, statuses = health
     assert ready(url, os.getpid()).returncode == 0
     assert statuses == [200]
+
+
+class Served(http.server.BaseHTTPRequestHandler):
+    """A model behind a key; notes what it is asked."""
+
+    bodies: ClassVar[list[dict[str, Any]]] = []
+
+    def do_GET(self) -> None:
+        self._answer({"data": [{"id": "qwen", "max_model_len": 600}]})
+
+    def do_POST(self) -> None:
+        self.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self._answer({"choices": []})
+
+    def _answer(self, content: dict[str, Any]) -> None:
+        known = self.headers["Authorization"] == "Bearer secret"
+        self.send_response(200 if known else 401)
+        self.end_headers()
+        self.wfile.write(json.dumps(content).encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("key", "asked", "told"),
+    [("secret\n", 5, ""), ("wrong\n", 0, "qwenhost: not warmed up: HTTP Error 401: Unauthorized\n")],
+)
+def test_probe_warms_up_with_requests_of_their_own(tmp_path: Path, key: str, asked: int, told: str) -> None:
+    (tmp_path / "api_key").write_text(key)
+    Served.bodies.clear()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Served) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        argv = [sys.executable, PROBE, "warm", f"http://127.0.0.1:{running.server_port}", "5"]
+        environment = {**os.environ, "CREDENTIALS_DIRECTORY": str(tmp_path)}
+        done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=60)
+        running.shutdown()
+        thread.join()
+    assert (done.returncode, done.stdout, done.stderr) == (0, told, "")
+    assert len({tuple(body["prompt"]) for body in Served.bodies}) == asked
+    assert all(
+        (body["model"], len(body["prompt"]), body["max_tokens"]) == ("qwen", 300, 16) for body in Served.bodies
+    )
+
+
+@pytest.mark.parametrize(("sequences", "clients"), [(None, "128"), (8, "8"), (512, "128")])
+def test_unit_is_warmed_up_before_it_is_started(sequences: int | None, clients: str) -> None:
+    instance = replace(INSTANCE, args={} if sequences is None else {"max-num-seqs": sequences})
+    lines = render("vllm-instance.conf", role_variables(SERVING, instance)).splitlines()
+    after = [line.split("vllm-probe ")[1] for line in lines if line.startswith("ExecStartPost=")]
+    assert after == ["ready http://127.0.0.1:8000", f"warm http://127.0.0.1:8000 {clients}"]
+
+
+def test_internal_ports_are_on_the_loopback_address(rendered: Path) -> None:
+    lines = (rendered / "gpu" / "vllm.env").read_text().splitlines()
+    assert {'VLLM_HOST_IP="127.0.0.1"', 'GLOO_SOCKET_IFNAME="lo"', 'NCCL_SOCKET_IFNAME="lo"'} <= set(lines)
+
+
+def test_kernels_and_graphs_outlast_a_restart(rendered: Path) -> None:
+    settings = unit(rendered / "gpu" / "vllm@.service")
+    home = "/var/cache/vllm/%i"
+    assert f"HOME={home} VLLM_CACHE_ROOT={home} VLLM_CONFIG_ROOT={home}/config" in settings["Environment"]
+    assert settings["CacheDirectory"] == ["vllm vllm/%i"]
 
 
 def test_probe_gives_up_when_the_main_process_is_gone() -> None:

@@ -38,6 +38,13 @@ STATE = "systemctl show --property=ActiveState --value vllm@main"
 RESTARTS = "systemctl show --property=NRestarts --value vllm@main"
 
 
+def test_no_internal_port_is_open_to_the_network(serving: Serving) -> None:
+    ports = [line.split() for line in serving.on("ss -Hltnp").splitlines()]
+    own = {address for _, _, _, address, _, user in ports if "vllm" in user.lower()}
+    assert "127.0.0.1:8000" in own and len(own) > 1
+    assert {address.rsplit(":", 1)[0] for address in own} == {"127.0.0.1"}
+
+
 def test_a_killed_worker_is_back(serving: Serving) -> None:
     first = serving.main_pid()
     workers = serving.on(f"ps --ppid {first} -o pid= --sort=-rss").split()
