@@ -128,3 +128,36 @@ def test_lines_picked_out_of_a_kernel_log_show_no_absence(sent: str, whole: bool
         *("nvlink.errors", "fabric.switch-errors", "driver.nouveau", "driver.secure-boot"),
     }
     assert passed & absent == (absent if whole else set())
+
+
+CUT = (
+    '<nvidia_smi_log>\n<attached_gpus>2</attached_gpus>\n<gpu id="00000000:4C:00.0">\n<remapped_rows>\n'
+    "<remapped_row_pending>{}</remapped_row_pending>\n</remapped_rows>\n</gpu>\n"
+    '<gpu id="00000000:4D:00.0">\n<remapped_rows>\n<remapped_row_pe'
+)
+
+
+@pytest.mark.parametrize(("pending", "verdict"), [("Yes", "warn"), ("No", None)])
+def test_whole_gpus_of_xml_that_was_cut_are_read(pending: str, verdict: str | None, verdicts: Verdicts) -> None:
+    bundle = added(NOTHING, "nvidia-smi-qx", CUT.format(pending))
+    assert verdicts(bundle, Expectations()).get("memory.row-remap-pending") == verdict
+    assert verdicts(added(NOTHING, "nvidia-smi-qx", CUT[:60]), Expectations())["gpu.on-bus"] == "unknown"
+
+
+STATUS = (
+    "● vllm@chat.service - vLLM chat\n     Loaded: loaded (/etc/systemd/system/vllm@.service)\n     Active: {}\n"
+)
+ANOTHER = "● other.service - Another\n     Active: failed (Result: exit-code)\n"
+
+
+@pytest.mark.parametrize(
+    ("active", "verdict"),
+    [
+        ("activating (auto-restart) (Result: exit-code) since Tue 2026-12-01", "fail"),
+        ("failed (Result: exit-code) since Tue 2026-12-01", "fail"),
+        ("active (running) since Tue 2026-12-01", None),
+    ],
+)
+def test_what_systemctl_says_of_a_service(active: str, verdict: str | None, verdicts: Verdicts) -> None:
+    bundle = added(NOTHING, "vllm-log", STATUS.format(active) + ANOTHER)
+    assert verdicts(bundle, Expectations()).get("vllm.start") == verdict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
@@ -12,6 +11,8 @@ from qwenhost.facts.registry import parses
 from qwenhost.facts.smi.fields import gpu_from
 from qwenhost.records.bundle import Capture
 from qwenhost.records.errors import Unparsable
+
+_OPENS, _CLOSES, _GPU_ENDS = "<nvidia_smi_log", "</nvidia_smi_log>", "</gpu>"
 
 
 @parses(XML, trust=1)
@@ -30,14 +31,15 @@ def gpus_from_xml(capture: Capture) -> Gpus:
 
 
 def root(text: str) -> ElementTree.Element:
-    """Return the root element; the document type, which may not be fetched, and text around it are
-    dropped.
+    """Return the root element; the document type, which may not be fetched, text around it, and a last GPU
+    that was cut are dropped.
     """
-    found = re.search(r"<nvidia_smi_log.*</nvidia_smi_log>", text, re.DOTALL)
-    if not found or "<!ENTITY" in text:
-        raise Unparsable("no complete <nvidia_smi_log> in it")
+    start, end, last = text.find(_OPENS), text.rfind(_CLOSES), text.rfind(_GPU_ENDS)
+    if start < 0 or max(end, last) < start or "<!ENTITY" in text:
+        raise Unparsable("no <nvidia_smi_log> with a whole GPU in it")
+    whole = text[start:end] if end > start else text[start : last + len(_GPU_ENDS)]
     try:
-        return ElementTree.fromstring(found[0])
+        return ElementTree.fromstring(whole + _CLOSES)
     except ElementTree.ParseError as error:
         raise Unparsable(f"broken XML: {error}") from error
 
