@@ -9,6 +9,7 @@ from qwenhost.checks.declare import Judgement, check, equal, judged, skip
 from qwenhost.facts.boot_loader import BootLoader
 from qwenhost.facts.cpus import KernelArgs
 from qwenhost.facts.hugepages import WHOLE_HOST, Hugepages, HugepageShortfall
+from qwenhost.facts.memory import Memory
 from qwenhost.facts.sysctl import Sysctl, SysctlAdvice, SysctlFiles
 from qwenhost.facts.transparent_hugepages import TransparentHugepages
 from qwenhost.records.desired import Expectations, HugepagePool, Setting
@@ -51,6 +52,7 @@ def hugepages(
     short: HugepageShortfall | None,
     running: KernelArgs | None,
     loader: BootLoader | None,
+    memory: Memory | None,
     want: Expectations,
 ) -> Iterator[Judgement]:
     """As many hugepages are reserved as were asked for.
@@ -59,6 +61,10 @@ def hugepages(
     fall back to small pages, or fail to start.
     """
     due = _comes_at_boot(running, loader)
+    wanted_kib = sum(pool.pages * pool.size_kib for pool in want.hugepages)
+    if memory and wanted_kib >= memory.total:
+        yield _too_many(wanted_kib, memory, want.hugepages[0].origin)
+        return
     for pool in want.hugepages:
         if why_not := want.why_not("hugepages"):
             yield skip(_place(pool), why_not)
@@ -66,6 +72,18 @@ def hugepages(
             yield _waiting(pool, pools) if due and pool.size_kib == GIB_KIB else _pool(pool, pools)
     if not want.hugepages:
         yield _asked(pools, files, short)
+
+
+def _too_many(wanted_kib: int, memory: Memory, origin: str) -> Judgement:
+    """Refuse pages that leave nothing to run in; reserved at boot, they would keep the host from coming up."""
+    return Judgement(
+        "host",
+        Verdict.FAIL,
+        f"{memory.total / GIB_KIB:.0f} GiB of memory",
+        f"more than the {wanted_kib / GIB_KIB:.0f} GiB of huge pages",
+        origin=origin,
+        remedy=by_hand("Declare fewer huge pages than the host has memory (qwenhost_hugepages)."),
+    )
 
 
 def _comes_at_boot(running: KernelArgs | None, loader: BootLoader | None) -> bool:

@@ -33,6 +33,7 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
     Pages of 1 GiB that "reserved_at_boot" names as the kernel's own business may be short until that boot.
     """
     pools = [Pool(int(p["node"]), int(p["size_kib"]), int(p["pages"])) for p in request["pools"]]
+    _refuse_too_many(pools)
     files = {pool: _file(pool) for pool in pools}
     before = {pool: _count(pool, files[pool]) for pool in pools}
     if check:
@@ -46,6 +47,23 @@ def run(request: dict[str, Any], check: bool = False) -> dict[str, Any]:
         raise Refused("; ".join(failures.values()))
     after = _lines({pool: _count(pool, files[pool]) for pool in pools})
     return outcome(_lines(before), after, "; ".join(failures[pool] for pool in waiting))
+
+
+def _refuse_too_many(pools: list[Pool]) -> None:
+    """Refuse pages that would leave nothing to run in: the kernel would give what it has."""
+    wanted, total = sum(pool.pages * pool.size_kib for pool in pools), _memory_kib()
+    if total and wanted >= total:
+        shown = [round(kib / GIB_KIB) for kib in (wanted, total)]
+        raise Refused("{} GiB of huge pages on a host with {} GiB of memory".format(*shown))
+
+
+def _memory_kib() -> int:
+    """Return the memory of this host, 0 where nothing tells."""
+    try:
+        lines = kernel.read(kernel.path_of("proc/meminfo")).splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("MemTotal:")), 0)
 
 
 def current() -> list[dict[str, Any]]:

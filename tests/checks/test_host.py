@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from qwenhost.checks.engine import examine
 from qwenhost.expectations.declared import read_declared
 from qwenhost.expectations.resolve import resolve
 from qwenhost.records.bundle import Bundle, Capture
 from qwenhost.records.desired import Expectations
+from qwenhost.records.finding import Verdict
 
 
 def verdicts(check: str, want: Expectations, *captures: Capture) -> dict[str, str]:
@@ -29,6 +32,16 @@ def test_pages_of_a_node() -> None:
         seen = verdicts("host.hugepages", PAGES, Capture("hugepages", "ok", json.dumps({POOL: f"{count}\n"})))
         assert seen == {"node 0 2048 KiB": verdict, "node 2 2048 KiB": "fail"}
     assert set(verdicts("host.hugepages", PAGES, MEMINFO).values()) == {"unknown"}
+
+
+@pytest.mark.parametrize(("total_kib", "told"), [(22528, {"host": "fail"}), (22529, {"node 0 2048 KiB": "pass"})])
+def test_more_pages_than_memory_are_nothing_that_a_role_may_do(total_kib: int, told: dict[str, str]) -> None:
+    want = resolve(read_declared({"qwenhost_hugepages": {"2M": {0: 11}}}, "h"))
+    pages = Capture("hugepages", "ok", json.dumps({POOL: "11\n"}))
+    memory = Capture("meminfo", "ok", f"MemTotal: {total_kib} kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\n")
+    findings = [f for f in examine(Bundle("h", (pages, memory)), want) if f.check == "host.hugepages"]
+    assert {f.subject: f.verdict.value for f in findings} == told
+    assert [f.remedy.kind for f in findings if f.verdict is Verdict.FAIL] == ["hand"] * ("host" in told)
 
 
 def test_pages_that_a_file_or_a_script_asked_for() -> None:

@@ -91,6 +91,14 @@ def test_hugepages_shrink_without_compaction(hands: Hands, root: Path) -> None:
     assert (root / "proc/sys/vm/compact_memory").read_text() == "0\n"
 
 
+@pytest.mark.parametrize("check", [(), ("--check",)])
+def test_hugepages_that_leave_no_memory_are_refused(hands: Hands, root: Path, check: tuple[str, ...]) -> None:
+    (root / "proc/meminfo").write_text("MemTotal:        4194304 kB\nMemFree:         4000000 kB\n")
+    told = hands("hugepages", pools(1, 2048), *check).answer["error"]
+    assert told == "hugepages: 4 GiB of huge pages on a host with 4 GiB of memory"
+    assert hands("hugepages", pools(1, 64)).status == 0
+
+
 def test_hugepages_names_missing_node_and_size(hands: Hands) -> None:
     assert "no NUMA node 4 (it has: 0, 1)" in hands("hugepages", pools(4, 1)).answer["error"]
     told = hands("hugepages", pools(0, 1, size_kib=1048576), "--check").answer["error"]
