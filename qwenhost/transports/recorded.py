@@ -16,7 +16,7 @@ from qwenhost.records.source import Source
 from qwenhost.transports.excerpts import MIB, Excerpt, tamed
 from qwenhost.transports.opening import Document, documents
 from qwenhost.transports.taming import tamed_bundle
-from qwenhost.transports.uncovered import uncovered, unquoted
+from qwenhost.transports.uncovered import uncovered, unquoted, unwrapped
 from qwenhost.transports.unpacking import Ledger
 
 LIMIT_KEPT_BYTES = 64 * MIB
@@ -99,7 +99,7 @@ def _captures(document: Document, text: str) -> Iterator[Capture]:
         body = _without_zeros(body)
     if "\x1b" in body:
         body = plain(body)
-    body = unquoted(body)
+    body = unwrapped(unquoted(body))
     found = [*_recognised(document, body, origin)]
     yield from found or _recognised(document, uncovered(body), origin)
 

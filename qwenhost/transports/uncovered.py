@@ -18,15 +18,34 @@ _COVERS = (
 
 FEWEST_LINES = 3
 
+FEWEST_WRAPPED = 2
+
+TERMINAL_COLUMNS = 80
+"""Only this width is undone: a log or a matrix whose longest lines have exactly it was copied off a terminal."""
+
 
 def unquoted(text: str) -> str:
     """Return a mail's or a comment's quotation without its marks; other text as it is."""
-    lines = text.splitlines()
-    if text.lstrip()[:1] != ">" or any(line.strip() and not line.lstrip().startswith(">") for line in lines):
+    if not re.match(r"\s*>", text):
+        return text
+    if any(line.strip() and not line.lstrip().startswith(">") for line in text.splitlines()):
         return text
     bare = _QUOTED.sub("", text)
     spaced = all(line[0] == " " for line in bare.splitlines() if line)
     return re.sub(r"^ ", "", bare, flags=re.MULTILINE) if spaced else bare
+
+
+def unwrapped(text: str) -> str:
+    """Return what a terminal of 80 columns broke into lines in one piece again; other text as it is."""
+    lines = text.splitlines()
+    if max(map(len, lines), default=0) != TERMINAL_COLUMNS or sum(map(_wrapped, lines)) < FEWEST_WRAPPED:
+        return text
+    return "".join(line if _wrapped(line) else f"{line}\n" for line in lines)
+
+
+def _wrapped(line: str) -> bool:
+    """Tell a line that goes on in the next one from a row of a table and from a rule."""
+    return len(line) == TERMINAL_COLUMNS and line[0] not in "+|" and len({*line}) > 2
 
 
 def uncovered(text: str) -> str:

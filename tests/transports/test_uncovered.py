@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qwenhost.transports.recorded import read
-from qwenhost.transports.uncovered import uncovered, unquoted
+from qwenhost.transports.uncovered import uncovered, unquoted, unwrapped
 
 TOLD = "GPU 00000000:4E:00.0\n    PCI\n        GPU Link Info\n            Link Width\n                Max : 16x\n"
 
@@ -30,3 +30,21 @@ def test_numbered_lines(tmp_path: Path) -> None:
 def test_other_text_stays(text: str) -> None:
     assert uncovered(text) == text
     assert unquoted(text) == text
+
+
+LONG = "(EngineCore pid=9) ERROR 12-01 08:00:09 [core.py:11] ValueError: No available memory for the cache blocks."
+
+
+def test_what_a_terminal_wrapped_is_one_piece_again() -> None:
+    told = f"{LONG} One.\n{LONG} Another.\nshort\n"
+    wrapped = "".join(
+        f"{line[:80]}\n{line[80:]}\n" if len(line) > 80 else f"{line}\n" for line in told.splitlines()
+    )
+    assert unwrapped(wrapped) == told
+
+
+@pytest.mark.parametrize(
+    "text", [f"{'x' * 80}\n{'y' * 80}\n{'z' * 81}\n", f"{'x' * 80}\nshort\n", f"|{' ' * 78}|\n" * 3, ""]
+)
+def test_lines_that_nothing_wrapped_stay(text: str) -> None:
+    assert unwrapped(text) == text
