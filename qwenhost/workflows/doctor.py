@@ -8,7 +8,6 @@ from dataclasses import replace
 from threading import Thread
 from typing import Any
 
-from qwenhost.checks.declare import checks
 from qwenhost.checks.engine import examine
 from qwenhost.expectations import settings
 from qwenhost.expectations.declared import Declared, read_declared
@@ -53,9 +52,9 @@ def examine_here(profile: str = "", trials: bool = False) -> HostReport:
 
 
 def get_ready() -> None:
-    """Load what the judgement of any host needs."""
-    checks()
+    """Load what the judgement of any host needs, by judging one of which nothing was seen."""
     skus()
+    examine_bundle(Bundle("", ()), read_declared({}, host=""))
 
 
 @contextmanager

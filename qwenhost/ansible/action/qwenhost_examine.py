@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -20,7 +21,9 @@ from qwenhost.transports.request import make_request, read_answer
 from qwenhost.workflows import handed
 from qwenhost.workflows.doctor import examine_bundle, get_ready, role_settings, sources_of
 
-get_ready()  # loaded once, for the processes that Ansible forks, one for each task
+# Loaded once, for the processes that Ansible forks, one for each task; so are patterns that its filters compile.
+get_ready()
+import_module("ansible.utils.version")
 
 REQUIRED = {
     "nothing": (),
