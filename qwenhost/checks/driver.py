@@ -11,7 +11,7 @@ from qwenhost.expectations.driver_tables import known_bad as known_bad_drivers
 from qwenhost.expectations.software import DriverBranch, driver_branch, kept_up, near_end_months
 from qwenhost.facts.capture_date import CaptureDate
 from qwenhost.facts.driver import DriverAnswer, DriverVersions
-from qwenhost.facts.module_build import ModuleFile
+from qwenhost.facts.module_build import ModuleFile, ModuleLog
 from qwenhost.facts.pci import PciDevices
 from qwenhost.facts.upgrades import DriverUpgrade
 from qwenhost.facts.vllm_runs import VllmRuns
@@ -33,7 +33,11 @@ _UPDATE = by_hand("Install a driver of a supported branch that is new enough, th
     ),
 )
 def present(
-    answer: DriverAnswer | None, pci: PciDevices | None, runs: VllmRuns | None, want: Expectations
+    answer: DriverAnswer | None,
+    pci: PciDevices | None,
+    runs: VllmRuns | None,
+    log: ModuleLog | None,
+    want: Expectations,
 ) -> Iterator[Judgement]:
     """The NVIDIA driver is loaded and answers in time.
 
@@ -44,6 +48,8 @@ def present(
         blames = tuple(blamed("driver.present", runs))
         for subject, cause in blames:
             yield Judgement(subject, Verdict.FAIL, cause.observed, expected, cause.line, remedy=_NO_GPU)
+        if answer is None and log and log.no_device:
+            yield Judgement(HOST, Verdict.FAIL, _FOUND_NONE, expected, log.no_device[-1], remedy=_LOOK_AT_KERNEL)
         if blames or answer is None:
             return
     if answer.state == "ok":
@@ -63,6 +69,13 @@ def present(
     else:
         yield _unknown(answer)
 
+
+_FOUND_NONE = "not loaded: it found no GPU that it may use"
+
+_LOOK_AT_KERNEL = by_hand(
+    "Read what the kernel said (dmesg | grep NVRM): the GPU is not on the bus (lspci -d 10de:), another driver"
+    " holds it, or this driver does not know it."
+)
 
 _NO_GPU = by_hand(
     "Look what nvidia-smi says on the host, then in the container or environment of the program: the driver is not"

@@ -20,6 +20,13 @@ from qwenhost.records.versions import agree
 
 HOST = "host"
 
+_NOT_STARTED = "the driver could not start it"
+
+_OTHER_DRIVER = by_hand(
+    "Install a driver that lists the board: a newer branch for a new board, the closed modules for one before"
+    " Turing."
+)
+
 _GSP_XIDS = (119, 120)
 
 
@@ -62,12 +69,12 @@ def count(
 def _not_started(kernel: KernelEvents) -> Iterator[Judgement]:
     gone = {event.bus_id for event in _off_bus_events(kernel)}
     told = set[str]()
-    for event in kernel.of("init-failed", "probe-failed"):
+    for event in kernel.of("unsupported", "init-failed", "probe-failed"):
         if event.bus_id not in gone | told:
             told.add(event.bus_id)
-            yield Judgement(
-                _gpu_at(event.bus_id), Verdict.FAIL, "the driver could not start it", evidence=event.text
-            )
+            unknown = event.kind == "unsupported"
+            observed, remedy = ("this driver does not know it", _OTHER_DRIVER) if unknown else (_NOT_STARTED, None)
+            yield Judgement(_gpu_at(event.bus_id), Verdict.FAIL, observed, evidence=event.text, remedy=remedy)
 
 
 def _against_bus(usable: int, gpus: Gpus, pci: PciDevices | None) -> Judgement:

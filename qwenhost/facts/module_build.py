@@ -30,6 +30,8 @@ _UNFIT = (
     r"|nvidia: version magic .{0,300} should be|nvidia: disagrees about version of symbol"
 )
 
+_NO_DEVICE = r"could not insert (?:module )?['\"]?nvidia(?:\.ko)?['\"]?: No such device"
+
 STATUS = command(
     "dkms",
     "dkms",
@@ -44,7 +46,7 @@ MODULE_LOG = Source(
         *("-t", "dkms", "-t", "modprobe", "-t", "systemd-modules-load", "-t", "systemd-udevd"),
     ),
     good_exits=(0, 1),
-    looks_like=rf"{_BUILD_FAILED}|{_REJECTED}|{_UNFIT}",
+    looks_like=rf"{_BUILD_FAILED}|{_REJECTED}|{_UNFIT}|{_NO_DEVICE}",
 )
 """Recorded: the output of a driver installation, of DKMS or of `modprobe`."""
 
@@ -90,6 +92,8 @@ class ModuleLog:
     """Driver version whose build failed, where a path names it."""
     kernel: str = ""
     """Kernel release for which the build failed, where it is named."""
+    no_device: tuple[str, ...] = ()
+    """The module was loaded and found no GPU that it may use."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,7 @@ def module_log(capture: Capture) -> ModuleLog:
         _lines(text, _UNFIT),
         next(filter(None, about.groups()), "") if about else "",
         next(filter(None, kernel.groups()), "") if kernel else "",
+        _lines(text, _NO_DEVICE),
     )
 
 

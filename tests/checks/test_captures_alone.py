@@ -161,3 +161,24 @@ ANOTHER = "● other.service - Another\n     Active: failed (Result: exit-code)\
 def test_what_systemctl_says_of_a_service(active: str, verdict: str | None, verdicts: Verdicts) -> None:
     bundle = added(NOTHING, "vllm-log", STATUS.format(active) + ANOTHER)
     assert verdicts(bundle, Expectations()).get("vllm.start") == verdict
+
+
+UNKNOWN_BOARD = (
+    "[    9.1] NVRM: The NVIDIA GPU 0000:4c:00.0 (PCI ID: 10de:2901)\n"
+    "[    9.1] NVRM: installed in this system is not supported by {}\n"
+)
+NO_DEVICE = "modprobe: ERROR: could not insert 'nvidia': No such device\n"
+
+
+@pytest.mark.parametrize(
+    "by", ["the\n[    9.1] NVRM: NVIDIA 550.90.07 driver release.", "open\nNVRM: nvidia.ko because"]
+)
+def test_a_board_that_the_driver_does_not_know(by: str, verdicts: Verdicts) -> None:
+    assert verdicts(added(NOTHING, "dmesg", UNKNOWN_BOARD.format(by)), Expectations())["gpu.count"] == "fail"
+
+
+def test_a_module_that_found_no_device(verdicts: Verdicts) -> None:
+    alone = added(NOTHING, "module-log", NO_DEVICE)
+    assert verdicts(alone, Expectations())["driver.present"] == "fail"
+    later = added(alone, "nvidia-smi-L", "GPU 0: NVIDIA A30 (UUID: GPU-1)\n")
+    assert "driver.present" not in verdicts(later, Expectations())
