@@ -13,6 +13,7 @@ import pytest
 from qwenhost.expectations.profiles import profile
 from qwenhost.lab.layout import Lab
 from tests.lab.commands import QWENHOST, Command, empty, inventory_of, on, run
+from tests.lab.provisioned import planted
 
 LAB = Lab("converge")
 
@@ -32,6 +33,8 @@ class Provisioned:
     fresh: dict[str, str]
     """Host -> its state before the first provision."""
     first: Command
+    seen: set[str]
+    """Where a planted secret was seen while that ran."""
 
     def qwenhost(self, *arguments: str) -> Command:
         return run(QWENHOST, *arguments)
@@ -72,8 +75,13 @@ def state(host: str) -> str:
 def provisioned(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Provisioned]:
     with empty(LAB), pytest.MonkeyPatch.context() as patch:
         inventory = inventory_of(LAB, tmp_path_factory.mktemp("inventory"))
+        password = planted.plant(inventory)
         up = run(QWENHOST, "lab", "up", "--name", LAB.name, "--hosts", "2", "--with-model")
         assert up.code == 0, up.messages
+        planted.want_a_password(LAB)
         fresh = {host: state(host) for host in ("lab1", "lab2")}
         patch.setenv("XDG_STATE_HOME", str(inventory.parent / "state"))
-        yield Provisioned(inventory, fresh, run(QWENHOST, "provision", str(inventory), "--yes", "--json"))
+        patch.setenv("ANSIBLE_VAULT_PASSWORD_FILE", str(password))
+        with planted.watched() as seen:
+            first = run(QWENHOST, "provision", str(inventory), "--yes", "--json")
+        yield Provisioned(inventory, fresh, first, seen)
