@@ -20,7 +20,7 @@ VAULT = "vault-Pl4nted-6tB4nE9"
 SECRETS = (API_KEY, BECOME, VAULT)
 
 SERVICE = b"CREDENTIALS_DIRECTORY=/run/credentials/vllm@"
-"""In the environment of vLLM and its children alone. It takes its key from there, where its user and root may read."""
+"""In the environment of vLLM and its children alone: there it takes its key from, which root and its user may read."""
 
 PAUSE_SECONDS = 0.1
 """Between two looks, so that the run that is watched has both cores for most of the time."""
