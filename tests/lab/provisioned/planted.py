@@ -20,7 +20,7 @@ VAULT = "vault-Pl4nted-6tB4nE9"
 SECRETS = (API_KEY, BECOME, VAULT)
 
 SERVICE = b"CREDENTIALS_DIRECTORY=/run/credentials/vllm@"
-"""In the environment of vLLM and its children alone: there it takes its key from, which root and its user may read."""
+"""In the environment of vLLM and its children alone; its key is there, too, for root and its own user to read."""
 
 PAUSE_SECONDS = 0.1
 """Between two looks, so that the run that is watched has both cores for most of the time."""
