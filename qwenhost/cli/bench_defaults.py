@@ -1,4 +1,4 @@
-"""`qwenhost bench --compare-defaults`: what an instance's own options gain over vLLM's defaults."""
+"""What an instance's own options gain over vLLM's defaults: `qwenhost bench --compare-defaults`."""
 
 from __future__ import annotations
 

@@ -187,7 +187,8 @@ VERIFIED = Capture(
     json.dumps({"/proc/version": "x", "/var/lib/qwenhost/models/models-q.json": json.dumps(LOOK)}),
 )
 NO_PROXY = Capture("vllm-proxy", "ok", '{"/proc/version": "x"}')
-IN_PLACE = (INSTALLED, CONFIG, FILES, VERIFIED, NO_PROXY)
+PRIVATE = Capture("vllm-files", "ok", "600 root api_key\n600 root chat.env\n644 root chat.yaml\n")
+IN_PLACE = (INSTALLED, CONFIG, FILES, VERIFIED, NO_PROXY, PRIVATE)
 """What the role puts on a host before anything starts."""
 
 
@@ -209,7 +210,7 @@ def test_before_the_first_install_there_is_nothing_to_tell() -> None:
     bare = UNITS.partition("\n\n")[0] + "\n"
     before = (Capture("vllm-units", "ok", bare), Capture("vllm-journal", "ok", ""), REFUSED)
     alarms = {f.check: f.verdict for f in found(*before, want=SERVED) if f.verdict is Verdict.UNKNOWN}
-    left_out = {"vllm.installed", "vllm.config", "vllm.model-files", "vllm.proxy"}
+    left_out = {"vllm.installed", "vllm.config", "vllm.model-files", "vllm.proxy", "vllm.private-files"}
     assert set(alarms) == left_out
     assert the("vllm.start", *before, want=SERVED).observed == "not started yet"
 
