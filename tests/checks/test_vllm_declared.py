@@ -15,7 +15,7 @@ from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding, Verdict
 from qwenhost.workflows.key_files import digest_of, with_key_digest
 from tests.checks.conftest import of
-from tests.checks.test_vllm_start import IN_PLACE, INSTALLED, SERVED
+from tests.checks.test_vllm_start import IN_PLACE, INSTALLED, PRIVATE, SERVED
 
 PLAIN = {"address": "0.0.0.0", "port": 80, "certificate": "", "key": ""}
 SECURE = {**PLAIN, "port": 443, "certificate": "/etc/ssl/a.pem", "key": "/etc/ssl/a.key"}
@@ -79,9 +79,6 @@ def test_key(declared: str, held: Capture, verdict: Verdict) -> None:
     assert "secret" not in str(finding)
 
 
-FILES = Capture("vllm-files", "ok", "600 root api_key\n644 root chat.yaml\n600 root chat.env\n")
-
-
 @pytest.mark.parametrize(
     ("edits", "alarms"),
     [
@@ -92,10 +89,11 @@ FILES = Capture("vllm-files", "ok", "600 root api_key\n644 root chat.yaml\n600 r
     ],
 )
 def test_private_files(edits: dict[str, str], alarms: dict[str, str]) -> None:
-    text = FILES.text
+    text = PRIVATE.text
     for old, new in edits.items():
         text = text.replace(old, new)
-    findings = of(examine(Bundle("host", (*IN_PLACE, replace(FILES, text=text))), serving()), "vllm.private-files")
+    found = [replace(PRIVATE, text=text) if each is PRIVATE else each for each in IN_PLACE]
+    findings = of(examine(Bundle("host", tuple(found)), serving()), "vllm.private-files")
     assert {f.subject: f.observed for f in findings if f.verdict is Verdict.FAIL} == alarms
     assert len(findings) == 2
 

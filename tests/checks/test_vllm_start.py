@@ -187,8 +187,8 @@ VERIFIED = Capture(
     json.dumps({"/proc/version": "x", "/var/lib/qwenhost/models/models-q.json": json.dumps(LOOK)}),
 )
 NO_PROXY = Capture("vllm-proxy", "ok", '{"/proc/version": "x"}')
-PRIVATE = Capture("vllm-files", "ok", "600 root api_key\n600 root chat.env\n644 root chat.yaml\n")
-IN_PLACE = (INSTALLED, CONFIG, FILES, VERIFIED, NO_PROXY, PRIVATE)
+PRIVATE = Capture("vllm-files", "ok", "600 root api_key\n644 root chat.yaml\n600 root chat.env\n")
+IN_PLACE = (INSTALLED, CONFIG, FILES, VERIFIED, PRIVATE, NO_PROXY)
 """What the role puts on a host before anything starts."""
 
 
