@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -33,6 +34,13 @@ def test_a_host_derives_all_from_its_number() -> None:
 def test_a_lab_name_that_cannot_prefix_an_interface_is_refused(name: str) -> None:
     with pytest.raises(QwenhostError, match="not usable"):
         Lab(name)
+
+
+def test_tests_that_run_at_the_same_time_share_no_lab() -> None:
+    texts = [path.read_text() for path in Path(__file__).parents[1].rglob("*.py")]
+    names = re.findall(r'^LAB = Lab\("(\w+)"\)', "\n".join(texts), re.MULTILINE)
+    assert len(names) > 8 and sorted(names) == sorted(set(names))
+    assert len({Lab(name).network for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("name", ["lab0", "lab", "lab255", "lab1/..", "gpu1"])

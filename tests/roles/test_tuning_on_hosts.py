@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from qwenhost.lab import lifecycle, network
+from qwenhost.lab import lifecycle
 from qwenhost.lab.keys import ssh_command
 from qwenhost.lab.layout import Lab
 from qwenhost.lab.lifecycle import Simulated
 from qwenhost.lab.simulator import install
-from qwenhost.records.errors import QwenhostError
+from tests.lab.commands import empty
 from tests.roles.playbook import Played, run_role
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif(os.geteuid() != 0, reason="a lab needs root")]
 
-LAB = Lab("tuning")
+LAB = Lab("roles")
 HOST = LAB.host(1)
 REBOOT_TIMEOUT_SECONDS = 60
 TUNING = {
@@ -49,13 +49,9 @@ DRIFT = (
 
 @pytest.fixture(scope="module", autouse=True)
 def lab() -> Iterator[None]:
-    try:
-        network.refuse_overlap(LAB)
-    except QwenhostError as taken:
-        pytest.skip(str(taken))
-    lifecycle.up(LAB, 1, Simulated("a100-sxm4-80gb", 2), install)
-    yield
-    lifecycle.down(LAB)
+    with empty(LAB):
+        lifecycle.up(LAB, 1, Simulated("a100-sxm4-80gb", 2), install)
+        yield
 
 
 def says(command: str) -> list[str]:
