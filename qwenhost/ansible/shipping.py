@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from qwenhost.packing import hands_zipapp, probe_zipapp
-from qwenhost.transports import piped
+from qwenhost.records.bundle import Bundle
+from qwenhost.records.errors import QwenhostError
+from qwenhost.records.source import Source
+from qwenhost.transports import piped, request
 
 ZIPAPPS = {"probe": probe_zipapp, "hands": hands_zipapp}
 for pack in ZIPAPPS.values():
@@ -21,15 +25,24 @@ class Action(Protocol):
 
 
 def run_zipapp(
-    action: Action, task_vars: dict[str, Any], package: str, request: str, *arguments: str
+    action: Action, task_vars: dict[str, Any], package: str, asked: str, *arguments: str
 ) -> dict[str, Any]:
-    """Run a zipapp on the host with `request` on its standard input, in one command.
+    """Run a zipapp on the host with `asked` on its standard input, in one command.
 
     Returns Ansible's {"rc", "stdout", "stderr"}.
     """
     command = shlex.join([interpreter(task_vars), "-c", piped.program(package), *arguments])
-    payload = piped.payload(ZIPAPPS[package](), request.encode())
+    payload = piped.payload(ZIPAPPS[package](), asked.encode())
     return action._low_level_execute_command(command, in_data=payload)
+
+
+def fetch(action: Action, task_vars: dict[str, Any], sources: Iterable[Source]) -> Bundle:
+    """Read sources on the host with the probe. Raises QwenhostError where it gives no answer."""
+    host = str(task_vars["inventory_hostname"])
+    ran = run_zipapp(action, task_vars, "probe", request.make_request(host, sources).decode())
+    if ran["rc"] != 0:
+        raise QwenhostError(f"the probe ended with {ran['rc']}: {ran['stderr'].strip()[-200:]}")
+    return request.read_answer(host, ran["stdout"].encode())
 
 
 def interpreter(task_vars: dict[str, Any]) -> str:

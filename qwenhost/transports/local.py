@@ -40,7 +40,7 @@ def run(host: str, command: str, payload: bytes, seconds: float) -> tuple[int, b
 def _bundle(package: str, sources: Iterable[Source], host: str, seconds: float) -> Bundle:
     host = host or os.uname().nodename
     try:
-        run = subprocess.run(
+        ran = subprocess.run(
             [sys.executable, "-m", f"qwenhost.{package}"],
             input=make_request(host, sources),
             capture_output=True,
@@ -53,7 +53,7 @@ def _bundle(package: str, sources: Iterable[Source], host: str, seconds: float) 
     except subprocess.CalledProcessError as error:
         reason = error.stderr.decode("utf-8", "replace").strip().splitlines()
         raise HostUnreachable(f"{host}: the {package} failed: {(reason or ['no message'])[-1]}") from error
-    return read_answer(host, run.stdout)
+    return read_answer(host, ran.stdout)
 
 
 def _search_path() -> list[str]:

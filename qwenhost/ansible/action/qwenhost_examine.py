@@ -9,7 +9,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.declaration import declared_of
-from qwenhost.ansible.shipping import run_zipapp
+from qwenhost.ansible.shipping import fetch
 from qwenhost.expectations.declared import Declared
 from qwenhost.plan import make_plan
 from qwenhost.records.bundle import Bundle
@@ -17,7 +17,6 @@ from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding, HostReport, Verdict
 from qwenhost.records.plan import Consent, Plan
 from qwenhost.reports.json_report import host_part
-from qwenhost.transports.request import make_request, read_answer
 from qwenhost.workflows import handed
 from qwenhost.workflows.doctor import examine_bundle, get_ready, role_settings, sources_of
 
@@ -56,7 +55,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _examine(self, options: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         host = str(task_vars["inventory_hostname"])
         declared = declared_of(self._templar, task_vars)
-        bundle = handed.receive(host) or self._probe(host, declared, task_vars)
+        bundle = handed.receive(host) or self._probe(declared, task_vars)
         report = examine_bundle(bundle, declared)
         plan = make_plan(report.findings)
         return {
@@ -69,12 +68,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             **_refusal(report, plan, options),
         }
 
-    def _probe(self, host: str, declared: Declared, task_vars: dict[str, Any]) -> Bundle:
-        request = make_request(host, sources_of(declared)).decode()
-        answer = run_zipapp(self, task_vars, "probe", request)
-        if answer["rc"] != 0:
-            raise QwenhostError(f"the probe ended with {answer['rc']}: {answer['stderr'].strip()[-200:]}")
-        bundle = read_answer(host, answer["stdout"].encode())
+    def _probe(self, declared: Declared, task_vars: dict[str, Any]) -> Bundle:
+        bundle = fetch(self, task_vars, sources_of(declared))
         handed.note(bundle)
         return bundle
 

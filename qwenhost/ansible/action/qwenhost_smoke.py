@@ -9,13 +9,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from qwenhost.ansible.declaration import declared_of
-from qwenhost.ansible.shipping import read_answer, run_zipapp
-from qwenhost.records.bundle import Bundle
+from qwenhost.ansible.shipping import fetch, read_answer, run_zipapp
 from qwenhost.records.errors import QwenhostError
 from qwenhost.records.finding import Finding, Verdict
 from qwenhost.reports.json_report import finding_part
-from qwenhost.transports.request import make_request
-from qwenhost.transports.request import read_answer as read_bundle
 from qwenhost.workflows import gpu_held
 from qwenhost.workflows.served import smoke_instances
 
@@ -35,7 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             findings = smoke_instances(
                 declared,
                 lambda request: self._send(request, variables),
-                lambda: self._look(variables),
+                lambda: fetch(self, variables, gpu_held.SOURCES),
                 full=arguments["full"],
             )
         except QwenhostError as error:
@@ -48,11 +45,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if "error" in answer:
             raise OSError(answer["error"])
         return answer
-
-    def _look(self, task_vars: dict[str, Any]) -> Bundle:
-        host = str(task_vars["inventory_hostname"])
-        answer = run_zipapp(self, task_vars, "probe", make_request(host, gpu_held.SOURCES).decode())
-        return read_bundle(host, answer["stdout"].encode())
 
 
 def _failure(findings: tuple[Finding, ...]) -> dict[str, Any]:
